@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+# libsinter.a, the command line tool and, with SINTER_SANITIZE, the fuzzers.
+find_package(Threads REQUIRED)
+find_package(HWY REQUIRED CONFIG)
+include(SinterWebGPU)
+
+add_compile_options(-O2)
+add_link_options(-fuse-ld=lld)
+if(SINTER_SANITIZE)
+  add_compile_options(-g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+if(NOT SINTER_COMMON_SOURCES)
+  message(STATUS "Native: engine/ has no sources, nothing to build")
+  return()
+endif()
+
+add_library(sinter STATIC ${SINTER_COMMON_SOURCES} ${SINTER_NATIVE_SOURCES})
+target_compile_options(sinter PRIVATE ${SINTER_ENGINE_OPTIONS} $<$<BOOL:${SINTER_SANITIZE}>:-fsanitize=fuzzer-no-link>)
+target_link_libraries(sinter PUBLIC hwy::hwy Threads::Threads ${CMAKE_DL_LIBS})
+target_compile_definitions(sinter PUBLIC SINTER_VERSION="${PROJECT_VERSION}")
+sinter_use_webgpu(sinter)
+
+file(GLOB SINTER_CLI_SOURCES CONFIGURE_DEPENDS cli/*.cc)
+list(FILTER SINTER_CLI_SOURCES EXCLUDE REGEX "_test\\.cc$")
+if(SINTER_CLI_SOURCES)
+  find_package(CLI11 REQUIRED)
+  find_package(nlohmann_json REQUIRED)
+  add_executable(sinter_cli ${SINTER_CLI_SOURCES})
+  set_target_properties(sinter_cli PROPERTIES OUTPUT_NAME sinter RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  target_link_libraries(sinter_cli PRIVATE sinter CLI11::CLI11 nlohmann_json::nlohmann_json)
+endif()
+
+if(SINTER_SANITIZE)
+  foreach(source IN LISTS SINTER_FUZZ_SOURCES)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    target_compile_options(${name} PRIVATE ${SINTER_ENGINE_OPTIONS} -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(${name} PRIVATE sinter)
+  endforeach()
+endif()
