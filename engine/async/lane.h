@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lane: jobs pass one at a time, in the order in which they asked. A failed job never poisons the next.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "engine/async/completion.h"
+#include "engine/async/task.h"
+
+namespace sinter {
+
+class Lane {
+  struct State {
+    bool busy = false;
+    std::deque<Completion<>> waiters;
+  };
+
+ public:
+  Lane() : state_(std::make_shared<State>()) {}
+
+  /// Holds the lane; giving it up (destruction) lets the next waiter in.
+  class Hold {
+   public:
+    explicit Hold(std::shared_ptr<State> state) : state_(std::move(state)) {}
+    Hold(Hold&&) = default;
+    Hold& operator=(Hold&&) = delete;
+    ~Hold() {
+      if (!state_) return;
+      if (state_->waiters.empty()) {
+        state_->busy = false;
+        return;
+      }
+      Completion<> next = std::move(state_->waiters.front());
+      state_->waiters.pop_front();
+      next.complete({});
+    }
+
+   private:
+    std::shared_ptr<State> state_;
+  };
+
+  Task<Hold> enter() {
+    auto state = state_;
+    if (state->busy) {
+      Completion<> turn;
+      state->waiters.push_back(turn);
+      SINTER_CO_CHECK_OK(co_await turn);
+    }
+    state->busy = true;
+    co_return Hold(std::move(state));
+  }
+
+  size_t waiting() const { return state_->waiters.size(); }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace sinter
