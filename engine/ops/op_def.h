@@ -22,6 +22,7 @@ struct TensorInfo {
   std::optional<Shape> shape;        // nothing: rank unknown
   const Tensor* constant = nullptr;  // the value, where it is known (aligned)
   bool present = true;               // false for an absent optional input
+  bool weight = false;               // computed from initialisers alone: bound read-only, may be packed
 };
 
 /// Shape and dtype inference. Runs at load with symbolic dimensions (unknown is allowed, guessing is not) and at plan

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/base/result.h"
+#include "engine/tensor/packer.h"
 #include "engine/tensor/tensor.h"
 
 namespace sinter::wgsl {
@@ -42,12 +43,6 @@ Result<Tensor> to_device(const Tensor& tensor, const Target& target);
 Result<> from_device(std::span<const std::byte> device_bytes, Tensor& out, const Target& target);
 /// Bytes a tensor of that many elements occupies on the device, rounded up to 4.
 uint64_t device_bytes(DType dtype, uint64_t numel, const Target& target);
-
-/// Repacks a constant operand for a kernel (weights only). `arg` is free for the packer, e.g. a group count.
-struct Packer {
-  std::string_view name;  // identity: one packed copy per (value, name, arg)
-  Result<Tensor> (*pack)(const Tensor& weight, int64_t arg) = nullptr;
-};
 
 /// A kernel's binding to a value of its node.
 struct Binding {
