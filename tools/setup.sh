@@ -26,7 +26,7 @@ node_folders() {
 }
 
 key() {
-  local files=(tools/setup.sh tools/requirements.txt tools/make_models.py tools/lavapipe/*)
+  local files=(tools/setup.sh tools/requirements.txt tools/make_models.py tools/imagenet_model.py tools/lavapipe/*)
   local folder
   for folder in $(node_folders); do
     files+=("$folder/package.json")
@@ -126,6 +126,12 @@ make_models() {
   .venv/bin/python tools/make_models.py --out models/generated
 }
 
+make_imagenet_model() {
+  .venv/bin/python tools/imagenet_model.py --out models/generated || {
+    echo "setup: the ImageNet classifier could not be made; the demo runs without it" >&2
+  }
+}
+
 main() {
   mkdir -p "$stamps"
   exec 9>.cache/setup.lock
@@ -142,6 +148,7 @@ main() {
   step webgpu $dawn $header -- install_webgpu $dawn $header
   step lavapipe tools/lavapipe/* "$(dpkg-query -W chromium mesa-vulkan-drivers libvulkan1)" -- tools/lavapipe/build.sh
   step models tools/make_models.py -- make_models
+  step imagenet tools/imagenet_model.py -- make_imagenet_model
   key >"$stamps/done"
 }
 
