@@ -102,6 +102,8 @@ struct OpDef {
   OpClass op_class = OpClass::other;
   std::string_view notes = "";         // what is refused, for the coverage table
   bool accepts_epilogue = false;       // reference, CPU and WGSL rows honour node.expr as an epilogue
+  uint32_t shape_operands = 0;         // bit i: output shapes depend on the value of operand i, so a plan must know it
+  bool alias = false;                  // output 0 is input 0's elements in order: a planner may drop the copy
 
   Result<> (*infer)(InferContext&) = nullptr;
   Result<> (*reference)(const RefContext&) = nullptr;
