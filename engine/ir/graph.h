@@ -71,7 +71,5 @@ std::vector<bool> constant_values(const Graph& graph);
 /// The invariants: unique names, producers agree, single assignment, inputs in range, acyclic, arity within the OpDef's.
 Result<> verify(const Graph& graph);
 
-/// One node a line, for tests and reports: `%y:f32[1,8] = Conv(%x, %w, _) {group=1} | x0 max 0`.
-std::string print(const Graph& graph);
 
 }  // namespace sinter

@@ -101,6 +101,7 @@ struct OpDef {
   int min_outputs = 1, max_outputs = 1;
   OpClass op_class = OpClass::other;
   std::string_view notes = "";         // what is refused, for the coverage table
+  bool shape_only = false;             // outputs depend on the inputs' shapes and dtypes alone (Shape, Size)
   bool accepts_epilogue = false;       // reference, CPU and WGSL rows honour node.expr as an epilogue
   uint32_t shape_operands = 0;         // bit i: output shapes depend on the value of operand i, so a plan must know it
   bool alias = false;                  // output 0 is input 0's elements in order: a planner may drop the copy

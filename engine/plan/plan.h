@@ -31,12 +31,24 @@ struct PlannedValue {
   uint64_t device_offset = ~0ull; // bytes in the device arena
 };
 
-/// A weight as one backend wants it. Shared by all plans of a session.
+/// A weight as one backend wants it: shared by all plans of a session where `constant` is empty (key: value, packer,
+/// packer_arg, on_device), else folded at plan time and private to its plan.
 struct WeightUse {
   ValueId value = kNone;
   const Packer* packer = nullptr;  // null: as it is
   int64_t packer_arg = 0;
   bool on_device = false;
+  Tensor constant;
+};
+
+/// Where prepare gets weights from; the session implements it. Gives the packed host tensor, one at a time, so that the
+/// unpacked copy can be freed before the next; for the device the bytes are already converted to device storage.
+class WeightSource {
+ public:
+  virtual Result<Tensor> load(const WeightUse& use, const wgsl::Target& device) = 0;
+
+ protected:
+  ~WeightSource() = default;
 };
 
 /// A dispatch's binding, resolved: a range of the arena or a weight.
