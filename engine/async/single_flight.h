@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SingleFlight<T>: concurrent callers share one running task. A failure reaches every waiter and is then forgotten, so a
-// retry starts afresh. A success is not kept either: the owner stores it.
+// SingleFlight<T>: concurrent callers share one running task. A failure reaches every waiter and is then forgotten, so
+// a retry starts afresh. A success is not kept either: the owner stores it.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,8 @@ class SingleFlight {
  public:
   bool in_flight() const { return flight_ != nullptr; }
 
-  /// `make()` returns the Task<T> to run where none is in flight. T must be copyable. This object must outlive the task.
+  /// `make()` returns the Task<T> to run where none is in flight. T must be copyable. This object must outlive the
+  /// task.
   template <class Make>
   Task<T> run(Make make) {
     if (flight_) {

@@ -13,8 +13,8 @@ void set_check_handler(CheckHandler handler);
 
 }  // namespace sinter
 
-#define SINTER_CHECK(condition)                                            \
-  do {                                                                     \
-    if (!(condition)) [[unlikely]]                                         \
-      ::sinter::check_failed(#condition, __FILE_NAME__, __LINE__);         \
+#define SINTER_CHECK(condition)                                    \
+  do {                                                             \
+    if (!(condition)) [[unlikely]]                                 \
+      ::sinter::check_failed(#condition, __FILE_NAME__, __LINE__); \
   } while (0)

@@ -5,16 +5,26 @@ namespace sinter {
 
 std::string_view code_name(Code code) {
   switch (code) {
-    case Code::InvalidModel: return "InvalidModel";
-    case Code::Unsupported: return "Unsupported";
-    case Code::InvalidInput: return "InvalidInput";
-    case Code::Io: return "Io";
-    case Code::OutOfMemory: return "OutOfMemory";
-    case Code::Gpu: return "Gpu";
-    case Code::DeviceLost: return "DeviceLost";
-    case Code::Timeout: return "Timeout";
-    case Code::Cancelled: return "Cancelled";
-    case Code::Internal: return "Internal";
+    case Code::InvalidModel:
+      return "InvalidModel";
+    case Code::Unsupported:
+      return "Unsupported";
+    case Code::InvalidInput:
+      return "InvalidInput";
+    case Code::Io:
+      return "Io";
+    case Code::OutOfMemory:
+      return "OutOfMemory";
+    case Code::Gpu:
+      return "Gpu";
+    case Code::DeviceLost:
+      return "DeviceLost";
+    case Code::Timeout:
+      return "Timeout";
+    case Code::Cancelled:
+      return "Cancelled";
+    case Code::Internal:
+      return "Internal";
   }
   return "Internal";
 }

@@ -49,29 +49,29 @@ using Result = std::expected<T, Error>;
 }  // namespace sinter
 
 // Evaluates to the value of a Result or returns its error from the enclosing function.
-#define SINTER_TRY(expr)                                                             \
-  ({                                                                                 \
-    auto sinter_result_ = (expr);                                                    \
+#define SINTER_TRY(expr)                                                            \
+  ({                                                                                \
+    auto sinter_result_ = (expr);                                                   \
     if (!sinter_result_) return std::unexpected(std::move(sinter_result_).error()); \
-    std::move(*sinter_result_);                                                      \
+    std::move(*sinter_result_);                                                     \
   })
 
-#define SINTER_CHECK_OK(expr)                                                        \
-  do {                                                                               \
-    auto sinter_result_ = (expr);                                                    \
+#define SINTER_CHECK_OK(expr)                                                       \
+  do {                                                                              \
+    auto sinter_result_ = (expr);                                                   \
     if (!sinter_result_) return std::unexpected(std::move(sinter_result_).error()); \
   } while (0)
 
 // The same inside a coroutine that returns Task<T>.
-#define SINTER_CO_TRY(expr)                                                             \
-  ({                                                                                    \
-    auto sinter_result_ = (expr);                                                       \
+#define SINTER_CO_TRY(expr)                                                            \
+  ({                                                                                   \
+    auto sinter_result_ = (expr);                                                      \
     if (!sinter_result_) co_return std::unexpected(std::move(sinter_result_).error()); \
-    std::move(*sinter_result_);                                                         \
+    std::move(*sinter_result_);                                                        \
   })
 
-#define SINTER_CO_CHECK_OK(expr)                                                        \
-  do {                                                                                  \
-    auto sinter_result_ = (expr);                                                       \
+#define SINTER_CO_CHECK_OK(expr)                                                       \
+  do {                                                                                 \
+    auto sinter_result_ = (expr);                                                      \
     if (!sinter_result_) co_return std::unexpected(std::move(sinter_result_).error()); \
   } while (0)

@@ -7,9 +7,12 @@ namespace sinter::trace {
 
 std::string_view phase_name(Phase phase) {
   switch (phase) {
-    case Phase::begin: return "begin";
-    case Phase::end: return "end";
-    case Phase::point: return "point";
+    case Phase::begin:
+      return "begin";
+    case Phase::end:
+      return "end";
+    case Phase::point:
+      return "point";
   }
   return "point";
 }
@@ -26,9 +29,7 @@ uint64_t Log::begin(std::string_view stage, std::string_view node, std::string_v
   return id;
 }
 
-void Log::end(uint64_t id, std::string_view stage, std::string_view detail) {
-  emit(id, stage, Phase::end, {}, detail);
-}
+void Log::end(uint64_t id, std::string_view stage, std::string_view detail) { emit(id, stage, Phase::end, {}, detail); }
 
 void Log::point(std::string_view stage, std::string_view node, std::string_view detail) {
   emit(next_id_++, stage, Phase::point, node, detail);

@@ -15,11 +15,11 @@ enum class Phase : uint8_t { begin, end, point };
 std::string_view phase_name(Phase phase);
 
 struct Event {
-  uint64_t id = 0;      // a begin and its end share one id
-  double t_ms = 0;      // since the log was made
-  std::string stage;    // "open adapter", "parse", "pass fuse_epilogue", "compile", "run", ...
+  uint64_t id = 0;    // a begin and its end share one id
+  double t_ms = 0;    // since the log was made
+  std::string stage;  // "open adapter", "parse", "pass fuse_epilogue", "compile", "run", ...
   Phase phase = Phase::point;
-  std::string node;     // ONNX node name where there is one
+  std::string node;  // ONNX node name where there is one
   std::string detail;
 };
 

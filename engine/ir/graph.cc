@@ -59,7 +59,8 @@ Result<std::vector<NodeId>> topological_order(const Graph& graph) {
       const NodeId producer = graph.values[input].producer;
       if (producer == kNone || marks[producer] == Mark::done) continue;
       if (marks[producer] == Mark::open) {
-        return fail(Code::InvalidModel, StrCat("the graph has a cycle through node '", graph.nodes[producer].name, "'"));
+        return fail(Code::InvalidModel,
+                    StrCat("the graph has a cycle through node '", graph.nodes[producer].name, "'"));
       }
       marks[producer] = Mark::open;
       stack.push_back({producer, 0});
@@ -106,7 +107,8 @@ Result<> verify(const Graph& graph) {
     const Node& node = graph.nodes[id];
     if (node.dead) continue;
     for (ValueId input : node.inputs) {
-      if (input != kNone && input >= graph.values.size()) return broken(StrCat("node '", node.name, "' reads no value"));
+      if (input != kNone && input >= graph.values.size())
+        return broken(StrCat("node '", node.name, "' reads no value"));
     }
     for (ValueId output : node.outputs) {
       if (output == kNone) continue;

@@ -21,22 +21,22 @@ using NodeId = uint32_t;
 constexpr uint32_t kNone = ~0u;  // an absent optional input, a value without producer
 
 struct Value {
-  std::string name;              // ONNX name, unique; generated for values made by passes
+  std::string name;  // ONNX name, unique; generated for values made by passes
   DType dtype = DType::undefined;
-  std::optional<Shape> shape;    // nothing where even the rank is unknown
-  Tensor constant;               // set for initialisers; its bytes may be misaligned (Tensor::aligned)
-  NodeId producer = kNone;       // kNone for graph inputs and initialisers
+  std::optional<Shape> shape;  // nothing where even the rank is unknown
+  Tensor constant;             // set for initialisers; its bytes may be misaligned (Tensor::aligned)
+  NodeId producer = kNone;     // kNone for graph inputs and initialisers
 };
 
 struct Node {
-  std::string name;              // ONNX name, or the first output's name
+  std::string name;  // ONNX name, or the first output's name
   const OpDef* op = nullptr;
   Attrs attrs;
   std::vector<ValueId> inputs;   // kNone for absent optional inputs
   std::vector<ValueId> outputs;  // kNone for outputs nobody asked for
-  // For an elementwise node made by fusion: the whole expression over `inputs`. For other operators: the epilogue, where
-  // expression input 0 is the operator's own result and input i >= 1 is inputs[epilogue_first + i - 1], each of the
-  // output's shape.
+  // For an elementwise node made by fusion: the whole expression over `inputs`. For other operators: the epilogue,
+  // where expression input 0 is the operator's own result and input i >= 1 is inputs[epilogue_first + i - 1], each of
+  // the output's shape.
   Expr expr;
   uint32_t epilogue_first = 0;
   std::vector<std::string> origins;  // names of the ONNX nodes this node stands for, in execution order
@@ -68,8 +68,8 @@ std::vector<std::vector<NodeId>> consumers(const Graph& graph);
 /// True for values computed from initialisers alone.
 std::vector<bool> constant_values(const Graph& graph);
 
-/// The invariants: unique names, producers agree, single assignment, inputs in range, acyclic, arity within the OpDef's.
+/// The invariants: unique names, producers agree, single assignment, inputs in range, acyclic, arity within the
+/// OpDef's.
 Result<> verify(const Graph& graph);
-
 
 }  // namespace sinter

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Patch: the only way to edit a graph. A pass collects one rewrite, then applies it as a whole; the driver counts and may
-// stop after patch N, which is what bisection searches over.
+// Patch: the only way to edit a graph. A pass collects one rewrite, then applies it as a whole; the driver counts and
+// may stop after patch N, which is what bisection searches over.
 #pragma once
 
 #include <string>

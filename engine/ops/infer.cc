@@ -25,7 +25,8 @@ Result<> check_arity(const Node& node) {
   const int outputs = static_cast<int>(node.outputs.size());
   const bool extra_inputs_allowed = op.max_inputs < 0 || !node.expr.empty();
   if (inputs < op.min_inputs || (!extra_inputs_allowed && inputs > op.max_inputs)) {
-    return fail(Code::InvalidModel, StrCat(op.name, " takes ", op.min_inputs, " to ", op.max_inputs, " inputs, got ", inputs));
+    return fail(Code::InvalidModel,
+                StrCat(op.name, " takes ", op.min_inputs, " to ", op.max_inputs, " inputs, got ", inputs));
   }
   for (int i = 0; i < op.min_inputs; ++i) {
     if (node.inputs[i] == kNone) return fail(Code::InvalidModel, StrCat(op.name, ": required input ", i, " is absent"));
@@ -60,8 +61,8 @@ std::string describe(const Node& node) { return StrCat("node '", node.name, "' (
 Result<std::vector<TensorInfo>> infer_node(const Node& node, std::span<const TensorInfo> inputs, bool concrete) {
   std::vector<TensorInfo> outputs(node.outputs.size());
   const auto with_context = [&](Error error) {
-    return std::unexpected(
-        std::move(error).with_context(StrCat("inferring shapes of ", describe(node), " from ", describe_inputs(inputs))));
+    return std::unexpected(std::move(error).with_context(
+        StrCat("inferring shapes of ", describe(node), " from ", describe_inputs(inputs))));
   };
   if (auto arity = check_arity(node); !arity) return with_context(std::move(arity).error());
   InferContext ctx{node, inputs, outputs, concrete};
@@ -103,10 +104,10 @@ Result<> infer_shapes(Graph& graph) {
       Value& value = graph.values[node.outputs[i]];
       const bool dtype_agrees = value.dtype == DType::undefined || value.dtype == outputs[i].dtype;
       if (!dtype_agrees || !merge_shape(value.shape, outputs[i].shape)) {
-        return fail(Code::InvalidModel,
-                    StrCat("value '", value.name, "' is declared ", name_of(value.dtype),
-                           value.shape ? to_string(*value.shape, graph.symbols) : "", " but ", describe(node), " gives ",
-                           name_of(outputs[i].dtype), outputs[i].shape ? to_string(*outputs[i].shape, graph.symbols) : ""));
+        return fail(Code::InvalidModel, StrCat("value '", value.name, "' is declared ", name_of(value.dtype),
+                                               value.shape ? to_string(*value.shape, graph.symbols) : "", " but ",
+                                               describe(node), " gives ", name_of(outputs[i].dtype),
+                                               outputs[i].shape ? to_string(*outputs[i].shape, graph.symbols) : ""));
       }
       value.dtype = outputs[i].dtype;
     }
@@ -122,7 +123,8 @@ Result<std::vector<Tensor>> run_reference(const Node& node, std::span<const Tens
     results[i] = SINTER_TRY(Tensor::alloc(outputs[i].dtype, *outputs[i].shape, describe(node)));
   }
   if (auto done = node.op->reference(RefContext{node, inputs, results}); !done) {
-    return std::unexpected(std::move(done).error().with_context(StrCat("running ", describe(node), " on the reference backend")));
+    return std::unexpected(
+        std::move(done).error().with_context(StrCat("running ", describe(node), " on the reference backend")));
   }
   return results;
 }

@@ -16,8 +16,8 @@ constexpr size_t kMaxInferredConstantBytes = 64 << 10;
 /// static shape); errors carry the node's name, operator and input shapes.
 Result<std::vector<TensorInfo>> infer_node(const Node& node, std::span<const TensorInfo> inputs, bool concrete);
 
-/// Fills dtype and shape of every value that a node produces, in topological order, keeping what the model declares where
-/// inference knows less. A declared dtype or known dimension that inference contradicts is InvalidModel.
+/// Fills dtype and shape of every value that a node produces, in topological order, keeping what the model declares
+/// where inference knows less. A declared dtype or known dimension that inference contradicts is InvalidModel.
 Result<> infer_shapes(Graph& graph);
 
 /// Runs one node's reference row on aligned inputs (null where absent).

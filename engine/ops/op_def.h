@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpDef: all that the engine knows about one operator. One file per operator (or family) in this folder defines the
-// rows; ops.inc lists them. Import has already brought every node to the newest form of its operator (engine/onnx/upgrade),
-// so a row describes that form only.
+// rows; ops.inc lists them. Import has already brought every node to the newest form of its operator
+// (engine/onnx/upgrade), so a row describes that form only.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct InferContext {
   bool wants(size_t output) const { return output < outputs.size() && node.outputs[output] != kNone; }
 };
 
-/// Reference execution on the host: plain loops, double accumulation. Inputs are aligned; outputs are allocated with the
-/// inferred dtype and shape and zero-filled.
+/// Reference execution on the host: plain loops, double accumulation. Inputs are aligned; outputs are allocated with
+/// the inferred dtype and shape and zero-filled.
 struct RefContext {
   const Node& node;
   std::span<const Tensor* const> inputs;  // null for absent optional inputs
@@ -73,12 +73,12 @@ struct OpCase {
   struct Input {
     DType dtype = DType::f32;
     Shape shape;
-    double lo = -1, hi = 1;        // uniform range
-    std::vector<double> values;    // or exact values (repeated to fill)
-    bool constant = false;         // an initialiser rather than a graph input
+    double lo = -1, hi = 1;      // uniform range
+    std::vector<double> values;  // or exact values (repeated to fill)
+    bool constant = false;       // an initialiser rather than a graph input
     bool absent = false;
   };
-  std::string name;                // "k3 s2 same_upper"
+  std::string name;  // "k3 s2 same_upper"
   Attrs attrs;
   std::vector<Input> inputs;
   size_t outputs = 1;
@@ -100,11 +100,11 @@ struct OpDef {
   int min_inputs = 1, max_inputs = 1;  // -1: variadic
   int min_outputs = 1, max_outputs = 1;
   OpClass op_class = OpClass::other;
-  std::string_view notes = "";         // what is refused, for the coverage table
-  bool shape_only = false;             // outputs depend on the inputs' shapes and dtypes alone (Shape, Size)
-  bool accepts_epilogue = false;       // reference, CPU and WGSL rows honour node.expr as an epilogue
-  uint32_t shape_operands = 0;         // bit i: output shapes depend on the value of operand i, so a plan must know it
-  bool alias = false;                  // output 0 is input 0's elements in order: a planner may drop the copy
+  std::string_view notes = "";    // what is refused, for the coverage table
+  bool shape_only = false;        // outputs depend on the inputs' shapes and dtypes alone (Shape, Size)
+  bool accepts_epilogue = false;  // reference, CPU and WGSL rows honour node.expr as an epilogue
+  uint32_t shape_operands = 0;    // bit i: output shapes depend on the value of operand i, so a plan must know it
+  bool alias = false;             // output 0 is input 0's elements in order: a planner may drop the copy
 
   Result<> (*infer)(InferContext&) = nullptr;
   Result<> (*reference)(const RefContext&) = nullptr;

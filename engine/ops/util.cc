@@ -48,7 +48,9 @@ std::optional<std::vector<int64_t>> known_ints(const InferContext& ctx, size_t i
   return to_ints(*ctx.inputs[i].constant);
 }
 
-wgsl::Storage storage(const WgslContext& ctx, const TensorInfo& info) { return wgsl::storage_of(info.dtype, ctx.target); }
+wgsl::Storage storage(const WgslContext& ctx, const TensorInfo& info) {
+  return wgsl::storage_of(info.dtype, ctx.target);
+}
 
 namespace {
 std::string vector_type(wgsl::Storage storage, int width) {

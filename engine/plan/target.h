@@ -47,8 +47,8 @@ struct HostKernel {
 
 struct Target {
   Backend backend = Backend::cpu;
-  wgsl::Target gpu;                                       // webgpu
-  std::span<const HostKernel* const> host_kernels = {};   // cpu and webgpu's host steps; empty: reference rows only
+  wgsl::Target gpu;                                      // webgpu
+  std::span<const HostKernel* const> host_kernels = {};  // cpu and webgpu's host steps; empty: reference rows only
   unsigned threads = 1;
 };
 

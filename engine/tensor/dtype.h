@@ -33,9 +33,7 @@ std::string_view name_of(DType dtype);
 /// The reverse of name_of; undefined where unknown.
 DType dtype_from_name(std::string_view name);
 
-constexpr bool is_float(DType t) {
-  return t == DType::f32 || t == DType::f16 || t == DType::f64 || t == DType::bf16;
-}
+constexpr bool is_float(DType t) { return t == DType::f32 || t == DType::f16 || t == DType::f64 || t == DType::bf16; }
 constexpr bool is_signed_int(DType t) {
   return t == DType::i8 || t == DType::i16 || t == DType::i32 || t == DType::i64;
 }

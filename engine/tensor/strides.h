@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strided iteration over an output shape with any number of operands; adjacent axes merge where every operand allows it,
-// so rank-8 broadcasts and transposes usually iterate over two or three axes.
+// Strided iteration over an output shape with any number of operands; adjacent axes merge where every operand allows
+// it, so rank-8 broadcasts and transposes usually iterate over two or three axes.
 #pragma once
 
 #include <span>

@@ -13,8 +13,7 @@ namespace sinter {
 Result<Tensor> Tensor::alloc(DType dtype, const Shape& shape, std::string_view what) {
   const auto numel = checked_numel(shape);
   uint64_t bytes = 0;
-  if (!numel || size_of(dtype) == 0 ||
-      __builtin_mul_overflow(static_cast<uint64_t>(*numel), size_of(dtype), &bytes)) {
+  if (!numel || size_of(dtype) == 0 || __builtin_mul_overflow(static_cast<uint64_t>(*numel), size_of(dtype), &bytes)) {
     return fail(Code::InvalidInput,
                 StrCat("cannot hold ", what, " of shape ", to_string(shape), " and dtype ", name_of(dtype)),
                 "every dimension must be known and the size must fit the machine");
@@ -97,26 +96,41 @@ uint16_t f32_to_bf16(float value) {
 
 double get_f64(const Tensor& tensor, size_t i) {
   switch (tensor.dtype()) {
-    case DType::f32: return tensor.data<float>()[i];
-    case DType::f64: return tensor.data<double>()[i];
-    case DType::f16: return f16_to_f32(tensor.data<uint16_t>()[i]);
-    case DType::bf16: return bf16_to_f32(tensor.data<uint16_t>()[i]);
-    case DType::u64: return static_cast<double>(tensor.data<uint64_t>()[i]);
-    default: return static_cast<double>(get_i64(tensor, i));
+    case DType::f32:
+      return tensor.data<float>()[i];
+    case DType::f64:
+      return tensor.data<double>()[i];
+    case DType::f16:
+      return f16_to_f32(tensor.data<uint16_t>()[i]);
+    case DType::bf16:
+      return bf16_to_f32(tensor.data<uint16_t>()[i]);
+    case DType::u64:
+      return static_cast<double>(tensor.data<uint64_t>()[i]);
+    default:
+      return static_cast<double>(get_i64(tensor, i));
   }
 }
 
 int64_t get_i64(const Tensor& tensor, size_t i) {
   switch (tensor.dtype()) {
-    case DType::u8: return tensor.data<uint8_t>()[i];
-    case DType::i8: return tensor.data<int8_t>()[i];
-    case DType::u16: return tensor.data<uint16_t>()[i];
-    case DType::i16: return tensor.data<int16_t>()[i];
-    case DType::i32: return tensor.data<int32_t>()[i];
-    case DType::u32: return tensor.data<uint32_t>()[i];
-    case DType::i64: return tensor.data<int64_t>()[i];
-    case DType::u64: return static_cast<int64_t>(tensor.data<uint64_t>()[i]);
-    case DType::boolean: return tensor.data<uint8_t>()[i] != 0;
+    case DType::u8:
+      return tensor.data<uint8_t>()[i];
+    case DType::i8:
+      return tensor.data<int8_t>()[i];
+    case DType::u16:
+      return tensor.data<uint16_t>()[i];
+    case DType::i16:
+      return tensor.data<int16_t>()[i];
+    case DType::i32:
+      return tensor.data<int32_t>()[i];
+    case DType::u32:
+      return tensor.data<uint32_t>()[i];
+    case DType::i64:
+      return tensor.data<int64_t>()[i];
+    case DType::u64:
+      return static_cast<int64_t>(tensor.data<uint64_t>()[i]);
+    case DType::boolean:
+      return tensor.data<uint8_t>()[i] != 0;
     default: {
       // Out-of-range float to integer is undefined in C++; saturate instead.
       const double value = get_f64(tensor, i);
@@ -130,14 +144,25 @@ int64_t get_i64(const Tensor& tensor, size_t i) {
 
 void set_f64(Tensor& tensor, size_t i, double value) {
   switch (tensor.dtype()) {
-    case DType::f32: tensor.mutable_data<float>()[i] = static_cast<float>(value); return;
-    case DType::f64: tensor.mutable_data<double>()[i] = value; return;
-    case DType::f16: tensor.mutable_data<uint16_t>()[i] = f32_to_f16(static_cast<float>(value)); return;
-    case DType::bf16: tensor.mutable_data<uint16_t>()[i] = f32_to_bf16(static_cast<float>(value)); return;
-    case DType::boolean: tensor.mutable_data<uint8_t>()[i] = value != 0; return;
+    case DType::f32:
+      tensor.mutable_data<float>()[i] = static_cast<float>(value);
+      return;
+    case DType::f64:
+      tensor.mutable_data<double>()[i] = value;
+      return;
+    case DType::f16:
+      tensor.mutable_data<uint16_t>()[i] = f32_to_f16(static_cast<float>(value));
+      return;
+    case DType::bf16:
+      tensor.mutable_data<uint16_t>()[i] = f32_to_bf16(static_cast<float>(value));
+      return;
+    case DType::boolean:
+      tensor.mutable_data<uint8_t>()[i] = value != 0;
+      return;
     case DType::u64:
       if (value >= 9223372036854775808.0) {
-        tensor.mutable_data<uint64_t>()[i] = value >= 18446744073709551616.0 ? UINT64_MAX : static_cast<uint64_t>(value);
+        tensor.mutable_data<uint64_t>()[i] =
+            value >= 18446744073709551616.0 ? UINT64_MAX : static_cast<uint64_t>(value);
         return;
       }
       [[fallthrough]];
@@ -157,16 +182,36 @@ void set_f64(Tensor& tensor, size_t i, double value) {
 
 void set_i64(Tensor& tensor, size_t i, int64_t value) {
   switch (tensor.dtype()) {
-    case DType::u8: tensor.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(value); return;
-    case DType::i8: tensor.mutable_data<int8_t>()[i] = static_cast<int8_t>(value); return;
-    case DType::u16: tensor.mutable_data<uint16_t>()[i] = static_cast<uint16_t>(value); return;
-    case DType::i16: tensor.mutable_data<int16_t>()[i] = static_cast<int16_t>(value); return;
-    case DType::i32: tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(value); return;
-    case DType::u32: tensor.mutable_data<uint32_t>()[i] = static_cast<uint32_t>(value); return;
-    case DType::i64: tensor.mutable_data<int64_t>()[i] = value; return;
-    case DType::u64: tensor.mutable_data<uint64_t>()[i] = static_cast<uint64_t>(value); return;
-    case DType::boolean: tensor.mutable_data<uint8_t>()[i] = value != 0; return;
-    default: set_f64(tensor, i, static_cast<double>(value)); return;
+    case DType::u8:
+      tensor.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(value);
+      return;
+    case DType::i8:
+      tensor.mutable_data<int8_t>()[i] = static_cast<int8_t>(value);
+      return;
+    case DType::u16:
+      tensor.mutable_data<uint16_t>()[i] = static_cast<uint16_t>(value);
+      return;
+    case DType::i16:
+      tensor.mutable_data<int16_t>()[i] = static_cast<int16_t>(value);
+      return;
+    case DType::i32:
+      tensor.mutable_data<int32_t>()[i] = static_cast<int32_t>(value);
+      return;
+    case DType::u32:
+      tensor.mutable_data<uint32_t>()[i] = static_cast<uint32_t>(value);
+      return;
+    case DType::i64:
+      tensor.mutable_data<int64_t>()[i] = value;
+      return;
+    case DType::u64:
+      tensor.mutable_data<uint64_t>()[i] = static_cast<uint64_t>(value);
+      return;
+    case DType::boolean:
+      tensor.mutable_data<uint8_t>()[i] = value != 0;
+      return;
+    default:
+      set_f64(tensor, i, static_cast<double>(value));
+      return;
   }
 }
 

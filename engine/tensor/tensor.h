@@ -18,10 +18,12 @@ class Tensor {
  public:
   Tensor() = default;
 
-  /// Zero-filled. Refuses (InvalidInput) shapes that are not static or whose byte size overflows; OutOfMemory otherwise.
+  /// Zero-filled. Refuses (InvalidInput) shapes that are not static or whose byte size overflows; OutOfMemory
+  /// otherwise.
   static Result<Tensor> alloc(DType dtype, const Shape& shape, std::string_view what = "a tensor");
   /// A view of bytes kept alive by `owner`. The bytes may be misaligned for the dtype: see `aligned`.
-  static Tensor view(DType dtype, const Shape& shape, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  static Tensor view(DType dtype, const Shape& shape, std::span<const std::byte> bytes,
+                     std::shared_ptr<const void> owner);
   /// One dimension (or rank 0) of int64 values, for shapes and axes.
   static Result<Tensor> of_i64(std::span<const int64_t> values);
   static Result<Tensor> scalar_f32(float value);

@@ -10,12 +10,18 @@ namespace sinter::wgsl {
 
 std::string_view element_type(Storage storage) {
   switch (storage) {
-    case Storage::f32: return "f32";
-    case Storage::f16: return "f16";
-    case Storage::i32: return "i32";
-    case Storage::u32: return "u32";
-    case Storage::words2: return "vec2<u32>";
-    case Storage::none: return "";
+    case Storage::f32:
+      return "f32";
+    case Storage::f16:
+      return "f16";
+    case Storage::i32:
+      return "i32";
+    case Storage::u32:
+      return "u32";
+    case Storage::words2:
+      return "vec2<u32>";
+    case Storage::none:
+      return "";
   }
   return "";
 }
@@ -107,9 +113,8 @@ void Writer::offsets(std::string_view index, const StridedLoop& loop, std::span<
 
 Result<Kernel> Writer::finish() {
   if (kernel_.bindings.size() > target_.max_storage_buffers) {
-    return fail(Code::Unsupported,
-                StrCat("kernel ", kernel_.name, " binds ", kernel_.bindings.size(), " storage buffers, the device allows ",
-                       target_.max_storage_buffers));
+    return fail(Code::Unsupported, StrCat("kernel ", kernel_.name, " binds ", kernel_.bindings.size(),
+                                          " storage buffers, the device allows ", target_.max_storage_buffers));
   }
   if (kernel_.uniforms.size() > target_.max_uniform_bytes) {
     return fail(Code::Unsupported, StrCat("kernel ", kernel_.name, " needs ", kernel_.uniforms.size(),
@@ -118,9 +123,9 @@ Result<Kernel> Writer::finish() {
   const auto& size = kernel_.group_size;
   for (size_t i = 0; i < 3; ++i) {
     if (kernel_.groups[i] > target_.max_groups || size[i] > target_.max_group_size[i]) {
-      return fail(Code::Unsupported, StrCat("kernel ", kernel_.name, " launches ", kernel_.groups[i], " groups of ", size[i],
-                                            " in dimension ", i, ", the device allows ", target_.max_groups, " of ",
-                                            target_.max_group_size[i]));
+      return fail(Code::Unsupported, StrCat("kernel ", kernel_.name, " launches ", kernel_.groups[i], " groups of ",
+                                            size[i], " in dimension ", i, ", the device allows ", target_.max_groups,
+                                            " of ", target_.max_group_size[i]));
     }
   }
   if (size[0] * size[1] * size[2] > target_.max_invocations) {
@@ -137,10 +142,11 @@ Result<Kernel> Writer::finish() {
     text += StrCat("@group(0) @binding(", kernel_.bindings.size(), ") var<uniform> p: Params;\n");
   }
   text += declarations_;
-  text += StrCat("@compute @workgroup_size(", size[0], ", ", size[1], ", ", size[2],
-                 ")\nfn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(local_invocation_id) lid: vec3<u32>, "
-                 "@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lindex: u32) {\n",
-                 body_, "}\n");
+  text +=
+      StrCat("@compute @workgroup_size(", size[0], ", ", size[1], ", ", size[2],
+             ")\nfn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(local_invocation_id) lid: vec3<u32>, "
+             "@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lindex: u32) {\n",
+             body_, "}\n");
   return std::move(kernel_);
 }
 

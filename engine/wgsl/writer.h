@@ -22,8 +22,8 @@ class Writer {
 
   // Bindings, in order. `type` is the array's element type, e.g. "f32" or "vec4<f32>". Activations live in a read-write
   // arena and weights in read-only buffers, so an input says which it is.
-  void input(std::string_view var, uint32_t operand, std::string_view type, bool weight,
-             const Packer* packer = nullptr, int64_t packer_arg = 0);
+  void input(std::string_view var, uint32_t operand, std::string_view type, bool weight, const Packer* packer = nullptr,
+             int64_t packer_arg = 0);
   void output(std::string_view var, uint32_t output, std::string_view type);
   void scratch(std::string_view var, uint32_t index, std::string_view type, bool writes);
 
@@ -37,8 +37,8 @@ class Writer {
   /// Text of main, in order. Builtins in scope: gid, lid, wid (vec3<u32>), lindex (local index, u32).
   void body(std::string_view text);
 
-  /// One thread per item: emits `let i: u32 = ...` and the bounds check, and sets the grid, folded to two dimensions where
-  /// one would exceed the device's limit.
+  /// One thread per item: emits `let i: u32 = ...` and the bounds check, and sets the grid, folded to two dimensions
+  /// where one would exceed the device's limit.
   void linear(uint64_t items, uint32_t group = 64);
   /// A grid of workgroups with an explicit workgroup size; the text checks its own bounds.
   void grid(std::array<uint32_t, 3> groups, std::array<uint32_t, 3> group_size);
