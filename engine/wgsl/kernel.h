@@ -31,6 +31,8 @@ struct Target {
   bool f16 = false;                          // feature shader-f16
   bool subgroups = false;
   bool timestamps = false;
+  bool software = false;     // a CPU plays the device: few threads suffice, workgroup memory is slow
+  bool force_plain = false;  // rows use their plain kernels only: for tests and for diagnosis
 };
 
 /// How elements of a dtype are held in device memory. Narrow integers and bool are widened to 32 bits; 64-bit integers
