@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: what sessions share: the executor, the trace log, the thread pool and at most one device.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/async/executor.h"
+#include "engine/async/lane.h"
+#include "engine/async/single_flight.h"
+#include "engine/async/task.h"
+#include "engine/base/trace.h"
+#include "engine/gpu/device.h"
+#include "engine/gpu/pipeline_cache.h"
+#include "engine/plan/target.h"
+
+namespace sinter {
+
+/// `automatic` takes WebGPU where a hardware adapter answers, and the CPU otherwise.
+enum class BackendChoice : uint8_t { automatic, cpu, webgpu, reference };
+
+struct EngineOptions {
+  unsigned threads = 1;              // 0: one per processor; the web build has one
+  double timeout_ms = 30000;         // no progress for that long is a Timeout
+  trace::Listener* listener = nullptr;
+  bool low_power = false;
+  /// How to open a device; tests put a scripted one here.
+  Task<std::shared_ptr<gpu::Device>> (*open_device)(gpu::DeviceOptions) = &gpu::open_device;
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  Executor& executor() { return executor_; }
+  trace::Log& trace() { return trace_; }
+  plan::ThreadPool& pool() { return *pool_; }
+  const EngineOptions& options() const { return options_; }
+
+  /// The engine's device, opened on first use. Concurrent callers share one attempt; a failure is not remembered; a lost
+  /// device is opened anew.
+  Task<std::shared_ptr<gpu::Device>> device();
+  /// The device if it is open.
+  const std::shared_ptr<gpu::Device>& open_device() const { return device_; }
+  const std::shared_ptr<gpu::PipelineCache>& pipelines() const { return pipelines_; }
+  /// Runs pass through here one at a time, in order.
+  Lane& lane() { return lane_; }
+
+  /// Serves the device's callbacks (native pump). True if something was delivered.
+  bool poll() { return device_ && device_->poll(); }
+
+ private:
+  EngineOptions options_;
+  Executor executor_;
+  trace::Log trace_;
+  std::unique_ptr<plan::ThreadPool> pool_;
+  std::shared_ptr<gpu::Device> device_;
+  std::shared_ptr<gpu::PipelineCache> pipelines_;
+  SingleFlight<std::shared_ptr<gpu::Device>> opening_;
+  Lane lane_;
+};
+
+}  // namespace sinter

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Session: one loaded model. Read session.cc first: it is the walk from bytes to outputs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/async/cancel.h"
+#include "engine/async/task.h"
+#include "engine/onnx/import.h"
+#include "engine/plan/plan.h"
+#include "engine/runtime/engine.h"
+
+namespace sinter {
+
+/// A model file in memory, kept alive by `owner`.
+struct ModelSource {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+  onnx::ExternalData* external = nullptr;  // resolver of external tensor data; may be null
+};
+
+struct SessionOptions {
+  BackendChoice backend = BackendChoice::automatic;
+  bool fusion = true;
+  std::vector<std::string> off;                         // names of passes not to run (passes::all_passes)
+  std::vector<std::pair<std::string, int64_t>> dims;    // symbolic dimensions to prepare for; 1 where not given
+  bool force_plain = false;                             // the plain twin of every specialised device kernel
+  CancelToken cancel;
+};
+
+struct IoInfo {
+  std::string name;
+  DType dtype = DType::undefined;
+  std::vector<std::string> shape;  // integers as text, symbols by name, "?" where unknown
+};
+
+/// What a session does and why; filled while loading and kept up to date by runs.
+struct SessionReport {
+  struct CpuStep {
+    std::string node, op, reason;
+  };
+  struct Fallback {
+    std::string from, to, reason;
+  };
+  plan::Backend backend = plan::Backend::cpu;
+  std::string why;
+  std::vector<Fallback> fallbacks;
+  std::vector<CpuStep> cpu_steps;      // webgpu only: steps that run on the CPU
+  std::vector<plan::Refusal> unsupported;
+  uint64_t peak_bytes = 0;             // host and device, high-water mark
+  size_t pipelines = 0, dispatches = 0;
+  double load_ms = 0, prepare_ms = 0;
+};
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+struct RunOptions {
+  CancelToken cancel;
+};
+
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  virtual const std::vector<IoInfo>& inputs() const = 0;
+  virtual const std::vector<IoInfo>& outputs() const = 0;
+  virtual const SessionReport& report() const = 0;
+  /// The graph as planned (after passes).
+  virtual const Graph& graph() const = 0;
+  /// The plan of the latest preparation; null before the first (models whose shapes depend on input contents).
+  virtual std::shared_ptr<const plan::Plan> plan() const = 0;
+
+  /// Inputs by name, in any order, each exactly once. Outputs come in the model's order. Concurrent runs queue.
+  virtual Task<std::vector<NamedTensor>> run(std::vector<NamedTensor> inputs, RunOptions options) = 0;
+  /// Frees weights and device memory; queued runs end as Cancelled, later ones as InvalidInput.
+  virtual void close() = 0;
+};
+
+Task<std::shared_ptr<Session>> open_session(std::shared_ptr<Engine> engine, ModelSource source, SessionOptions options);
+
+/// Parses, imports and runs the passes, without a backend: for `inspect` and tools.
+Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& options, trace::Log* trace);
+
+}  // namespace sinter
