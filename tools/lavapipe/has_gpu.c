@@ -4,7 +4,8 @@
 
 int main(void) {
   VkInstance instance;
-  if (vkCreateInstance(&(VkInstanceCreateInfo){.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO}, NULL, &instance)) return 1;
+  if (vkCreateInstance(&(VkInstanceCreateInfo){.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO}, NULL, &instance))
+    return 1;
   VkPhysicalDevice devices[16];
   uint32_t count = 16;
   int found = 0;

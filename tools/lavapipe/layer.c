@@ -106,13 +106,14 @@ static void* find_link(const void* chain, VkStructureType type) {
   return NULL;
 }
 
-static PFN_vkVoidFunction either(PFN_vkGetInstanceProcAddr get, VkInstance instance, const char* core, const char* khr) {
+static PFN_vkVoidFunction either(PFN_vkGetInstanceProcAddr get, VkInstance instance, const char* core,
+                                 const char* khr) {
   PFN_vkVoidFunction function = get(instance, core);
   return function ? function : get(instance, khr);
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info, const VkAllocationCallbacks* allocator,
-                                                      VkInstance* out) {
+static VKAPI_ATTR VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo* info,
+                                                      const VkAllocationCallbacks* allocator, VkInstance* out) {
   VkLayerInstanceCreateInfo* link = find_link(info->pNext, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO);
   if (!link) return VK_ERROR_INITIALIZATION_FAILED;
   PFN_vkGetInstanceProcAddr get = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
