@@ -7,6 +7,27 @@
 # The header and the library must come from the same release: their structures differ between releases.
 set(WEBGPU_ROOT ${CMAKE_SOURCE_DIR}/third_party/webgpu CACHE PATH "Installation of a native WebGPU library")
 
+# Runs webgpu_match.cc once per pair of header and library.
+function(sinter_check_webgpu_match)
+  file(SIZE ${WEBGPU_LIBRARY} size)
+  set(pair "${WEBGPU_INCLUDE_DIR};${WEBGPU_LIBRARY};${size}")
+  if("${WEBGPU_MATCHES}" STREQUAL "${pair}")
+    return()
+  endif()
+  unset(webgpu_match_runs CACHE)
+  try_run(webgpu_match_runs webgpu_match_compiles ${CMAKE_BINARY_DIR}/webgpu_match ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/webgpu_match.cc
+          CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${WEBGPU_INCLUDE_DIR}" LINK_LIBRARIES ${CMAKE_DL_LIBS}
+          COMPILE_OUTPUT_VARIABLE compile_output RUN_OUTPUT_VARIABLE run_output ARGS ${WEBGPU_LIBRARY})
+  if(NOT webgpu_match_compiles)
+    message(FATAL_ERROR "${WEBGPU_INCLUDE_DIR}/webgpu/webgpu.h does not have the interface that Sinter is written for. Point "
+                        "WEBGPU_ROOT at another release, or pass -DSINTER_WEBGPU=OFF.\n${compile_output}")
+  elseif(NOT webgpu_match_runs EQUAL 0)
+    message(FATAL_ERROR "${WEBGPU_LIBRARY} does not fit ${WEBGPU_INCLUDE_DIR}/webgpu/webgpu.h: ${run_output}They must come from "
+                        "the same release. Point WEBGPU_ROOT at a matching pair, or pass -DSINTER_WEBGPU=OFF.")
+  endif()
+  set(WEBGPU_MATCHES "${pair}" CACHE INTERNAL "Header and library that were seen to fit")
+endfunction()
+
 set(SINTER_HAVE_WEBGPU 0)
 if(SINTER_WEBGPU)
   find_path(WEBGPU_INCLUDE_DIR webgpu/webgpu.h PATHS ${WEBGPU_ROOT}/include NO_DEFAULT_PATH)
@@ -16,6 +37,7 @@ if(SINTER_WEBGPU)
   if(WEBGPU_INCLUDE_DIR AND WEBGPU_LIBRARY)
     set(SINTER_HAVE_WEBGPU 1)
     message(STATUS "WebGPU: ${WEBGPU_LIBRARY}")
+    sinter_check_webgpu_match()
   else()
     message(STATUS "WebGPU: not found (set WEBGPU_ROOT, or run ./dev setup); building without the native device")
   endif()
