@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes rewrite a graph into an equal, cheaper one. pipeline.cc lists them in order; each is one file. They know shapes and
-// operators, never backends. An error inside a pass falls back to the graph as it was before that pass.
+// Passes rewrite a graph into an equal, cheaper one. pipeline.cc lists them in order; each is one file. They know
+// shapes and operators, never backends. An error inside a pass falls back to the graph as it was before that pass.
 #pragma once
 
 #include <span>
