@@ -115,6 +115,9 @@ class Device {
   /// expensive overrides it with a single one.
   virtual Task<> execute(const Batch& batch);
 
+  /// Gives the device up: it counts as lost ("destroyed"), its memory is freed, pending operations end as DeviceLost.
+  virtual void destroy() = 0;
+
   /// Set once the device is lost; every later call ends as DeviceLost.
   virtual bool lost() const = 0;
   virtual std::string lost_reason() const = 0;
