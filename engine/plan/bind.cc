@@ -58,24 +58,10 @@ class Binder {
       planned.weight = true;
       if (value.constant.nbytes() <= kMaxInferredConstantBytes) planned.constant = SINTER_TRY(value.constant.aligned());
     }
-    for (ValueId id : graph_.inputs) {
-      const Value& value = graph_.values[id];
-      PlannedValue& planned = bound_.values[id];
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      PlannedValue& planned = bound_.values[graph_.inputs[i]];
       planned.live = true;
-      if (!value.shape) {
-        return fail(Code::InvalidModel, StrCat("input '", value.name, "' declares no shape"),
-                    "export the model with the rank of every input declared");
-      }
-      for (int64_t dim : *value.shape) {
-        int64_t concrete = dim;
-        if (is_symbol(dim)) concrete = bindings_.symbols.at(symbol_of(dim));
-        if (!is_known(concrete)) {
-          return fail(Code::InvalidInput,
-                      StrCat("input '", value.name, "' has shape ", to_string(*value.shape, graph_.symbols),
-                             " with a dimension not given"));
-        }
-        planned.shape.push_back(concrete);
-      }
+      planned.shape = bindings_.inputs.at(i);
     }
     for (const auto& [id, tensor] : bindings_.values) bound_.values[id].constant = tensor;
     return {};

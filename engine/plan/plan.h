@@ -13,10 +13,10 @@
 
 namespace sinter::plan {
 
-/// What makes a plan concrete: a value per symbol of the graph, and the contents of those (small, integer) graph inputs
-/// that decide shapes, such as Reshape's shape given at run time.
+/// What makes a plan concrete: the shape of every graph input, and the contents of those (small) inputs that decide shapes,
+/// such as Reshape's shape given at run time.
 struct Bindings {
-  std::vector<int64_t> symbols;                    // indexed by symbol
+  std::vector<Shape> inputs;                       // one per graph input, in order; static
   std::vector<std::pair<ValueId, Tensor>> values;  // sorted by ValueId
 };
 
