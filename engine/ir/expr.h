@@ -99,28 +99,33 @@ class Expr {
     return push({ScalarOp::select, condition, yes, no, 0});
   }
 
-  /// Number of distinct inputs addressed: 1 + the largest input index, 0 for none.
-  uint16_t input_count() const;
-
-  /// `outer` with its input `slot` replaced by this expression. Inputs of this expression keep their index; those of
-  /// `outer` other than `slot` are renumbered by `renumber[index]`.
-  Expr then(const Expr& outer, uint16_t slot, std::span<const uint16_t> renumber) const;
-
-  /// Evaluates in double (floats) or in int64 (integers and bool; comparisons give 0 or 1).
-  /// NaN rules: min, max and relu return NaN where an operand is NaN. Integer division truncates; by zero gives 0.
-  double eval(std::span<const double> inputs) const;
-  int64_t eval(std::span<const int64_t> inputs) const;
-
-  /// The values of the `constant` nodes in order: the uniform block that `to_wgsl` refers to.
-  std::vector<double> constants() const;
-
-  friend struct ExprPrinter;
-
- private:
+  /// Appends a node as it is; its operands must be earlier nodes.
   uint16_t push(ExprNode node) {
     nodes_.push_back(node);
     return static_cast<uint16_t>(nodes_.size() - 1);
   }
+
+  /// Number of distinct inputs addressed: 1 + the largest input index, 0 for none.
+  uint16_t input_count() const;
+  bool reads(uint16_t index) const;
+
+  /// `outer` with its input `slot` replaced by this expression. Inputs of this expression keep their index; those of
+  /// `outer` other than `slot` are renumbered by `renumber[index]`.
+  Expr then(const Expr& outer, uint16_t slot, std::span<const uint16_t> renumber) const;
+  /// This expression with input `slot` replaced by a constant; the other inputs keep their index.
+  Expr with_constant(uint16_t slot, double value) const;
+
+  /// Evaluates in double (floats), int64 (signed integers) or uint64 (unsigned integers and bool); comparisons give 0
+  /// or 1. NaN rules: min, max and relu return NaN where an operand is NaN. Integers wrap; their division truncates,
+  /// and by zero gives 0.
+  double eval(std::span<const double> inputs) const;
+  int64_t eval(std::span<const int64_t> inputs) const;
+  uint64_t eval(std::span<const uint64_t> inputs) const;
+
+  /// The values of the `constant` nodes in order: the uniform block that `to_wgsl` refers to.
+  std::vector<double> constants() const;
+
+ private:
   std::vector<ExprNode> nodes_;
 };
 

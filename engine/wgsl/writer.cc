@@ -64,6 +64,9 @@ void Writer::i32(std::string_view name, int32_t value) { uniform(name, "i32", st
 void Writer::f32(std::string_view name, float value) { uniform(name, "f32", std::bit_cast<uint32_t>(value)); }
 
 void Writer::declare(std::string_view text) { declarations_ += text; }
+void Writer::declare_once(std::string_view text) {
+  if (declarations_.find(text) == std::string::npos) declarations_ += text;
+}
 void Writer::body(std::string_view text) { body_ += text; }
 
 void Writer::linear(uint64_t items, uint32_t group) {

@@ -34,6 +34,8 @@ class Writer {
 
   /// Module-scope text: helper functions, workgroup variables, constants.
   void declare(std::string_view text);
+  /// The same for text that several callers may need: added once.
+  void declare_once(std::string_view text);
   /// Text of main, in order. Builtins in scope: gid, lid, wid (vec3<u32>), lindex (local index, u32).
   void body(std::string_view text);
 
