@@ -103,6 +103,16 @@ TEST_F(NativeDeviceTest, RunsAKernelAndReadsItsOutput) {
   for (size_t i = 0; i < out->size(); ++i) ASSERT_EQ((*out)[i], 2.0f * i + 1.0f) << i;
 }
 
+TEST_F(NativeDeviceTest, HasTheFeaturesThatItClaims) {
+  constexpr std::string_view kMain = "@compute @workgroup_size(1) fn main() {}\n";
+  const auto compiles = [&](std::string_view extension) {
+    const std::string text = StrCat("enable ", extension, ";\n", kMain);
+    return wait(device_->create_pipelines({{"feature", text, {}, false}})).has_value();
+  };
+  EXPECT_EQ(compiles("f16"), device_->target().f16);
+  EXPECT_EQ(compiles("subgroups"), device_->target().subgroups);
+}
+
 TEST_F(NativeDeviceTest, MarksTheLineOfAShaderError) {
   const std::string bad = std::string(kDouble) + "fn broken() -> f32 {\n  return missing_name + 1.0;\n}\n";
   const PipelineDesc descs[] = {{"good", kDouble, kBindings, true}, {"bad kernel", bad, kBindings, true}};

@@ -6,6 +6,7 @@
 #if SINTER_HAVE_WEBGPU
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "engine/async/completion.h"
@@ -104,8 +105,25 @@ struct Facts {
   bool software = false;
   bool computes = true;  // false for the library's null backend, which accepts everything and answers zeros
   WGPULimits limits{};
-  std::vector<WGPUFeatureName> features;  // of those that the engine can use
+  bool f16 = false, subgroups = false, timestamps = false;
+  std::vector<WGPUFeatureName> features;  // those three, where supported, as the library numbers them
 };
+
+bool offers(const WGPUSupportedFeatures& supported, uint32_t feature) {
+  const std::span all(supported.features, supported.featureCount);
+  return std::ranges::find(all, static_cast<WGPUFeatureName>(feature)) != all.end();
+}
+
+// Feature numbers moved up by one when CoreFeaturesAndLimits went from the end of the list to its front, and webgpu.h
+// may be newer than the library in that. A sliced-3D texture compression is always offered together with its base, which
+// tells the numberings apart.
+uint32_t feature_shift(const WGPUSupportedFeatures& supported) {
+  const bool consistent = offers(supported, WGPUFeatureName_TextureCompressionBC) ==
+                              offers(supported, WGPUFeatureName_TextureCompressionBCSliced3D) &&
+                          offers(supported, WGPUFeatureName_TextureCompressionASTC) ==
+                              offers(supported, WGPUFeatureName_TextureCompressionASTCSliced3D);
+  return consistent ? 0 : 1;
+}
 
 Facts facts_of(const Api& api, WGPUAdapter adapter) {
   Facts facts;
@@ -120,13 +138,16 @@ Facts facts_of(const Api& api, WGPUAdapter adapter) {
   api.AdapterGetLimits(adapter, &facts.limits);
   WGPUSupportedFeatures supported{};
   api.AdapterGetFeatures(adapter, &supported);
-  for (size_t i = 0; i < supported.featureCount; ++i) {
-    const WGPUFeatureName feature = supported.features[i];
-    if (feature == WGPUFeatureName_ShaderF16 || feature == WGPUFeatureName_Subgroups ||
-        feature == WGPUFeatureName_TimestampQuery) {
-      facts.features.push_back(feature);
-    }
-  }
+  const uint32_t shift = feature_shift(supported);
+  const auto take = [&](WGPUFeatureName name) {
+    const auto feature = static_cast<WGPUFeatureName>(name - shift);
+    if (!offers(supported, feature)) return false;
+    facts.features.push_back(feature);
+    return true;
+  };
+  facts.f16 = take(WGPUFeatureName_ShaderF16);
+  facts.subgroups = take(WGPUFeatureName_Subgroups);
+  facts.timestamps = take(WGPUFeatureName_TimestampQuery);
   api.SupportedFeaturesFreeMembers(supported);
   return facts;
 }
@@ -151,8 +172,7 @@ WGPULimits limits_for(const WGPULimits& adapter, const DeviceOptions& options) {
   return limits;
 }
 
-wgsl::Target target_of(const WGPULimits& limits, const std::vector<WGPUFeatureName>& features) {
-  auto has = [&](WGPUFeatureName feature) { return std::ranges::find(features, feature) != features.end(); };
+wgsl::Target target_of(const WGPULimits& limits, const Facts& facts) {
   wgsl::Target target;
   target.max_storage_buffers = limits.maxStorageBuffersPerShaderStage;
   target.max_binding_bytes = limits.maxStorageBufferBindingSize;
@@ -165,9 +185,10 @@ wgsl::Target target_of(const WGPULimits& limits, const std::vector<WGPUFeatureNa
   target.max_group_size = {limits.maxComputeWorkgroupSizeX, limits.maxComputeWorkgroupSizeY,
                            limits.maxComputeWorkgroupSizeZ};
   target.max_workgroup_bytes = limits.maxComputeWorkgroupStorageSize;
-  target.f16 = has(WGPUFeatureName_ShaderF16);
-  target.subgroups = has(WGPUFeatureName_Subgroups);
-  target.timestamps = has(WGPUFeatureName_TimestampQuery);
+  target.f16 = facts.f16;
+  target.subgroups = facts.subgroups;
+  target.timestamps = facts.timestamps;
+  target.software = facts.software;
   return target;
 }
 
@@ -238,7 +259,7 @@ Task<std::shared_ptr<Device>> open(DeviceOptions options) {
   opened.queue = Ref(api.DeviceGetQueue(answer.device), api.QueueRelease);
   WGPULimits limits{};
   api.DeviceGetLimits(answer.device, &limits);
-  opened.target = target_of(limits, facts.features);
+  opened.target = target_of(limits, facts);
   opened.adapter = facts.info;
   co_return std::make_shared<NativeDevice>(std::move(opened));
 }
