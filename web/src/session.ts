@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+import { SinterError, cancelled } from './errors.js';
+import type { Host } from './host.js';
+import { Tensor, copyOf, dtypeFromNumber, dtypeNumber, type DType } from './tensor.js';
+
+export interface IoInfo {
+  name: string;
+  dtype: DType;
+  /** Symbolic dimensions by name, '?' where nothing is known. */
+  shape: (number | string)[];
+}
+
+export interface Report {
+  backend: 'cpu' | 'webgpu' | 'reference';
+  /** Why this backend. */
+  why: string;
+  fallbacks: { from: string; to: string; reason: string }[];
+  /** High-water mark of what the engine allocated, host and device. */
+  peakBytes: number;
+  pipelines: number;
+  dispatches: number;
+  /** Steps that a WebGPU session runs on the CPU. */
+  cpuSteps: { node: string; op: string; reason: string }[];
+  unsupported: { node: string; op: string; reason: string; hint: string }[];
+  loadMs: number;
+  prepareMs: number;
+  /** Bytes: WebAssembly memory now, ArrayBuffers outside of it at their peak, and the peak of both together. */
+  memory: { wasm: number; host: number; peak: number };
+}
+
+export interface RunOptions {
+  signal?: AbortSignal | null;
+}
+
+export type Tensors = Record<string, Tensor>;
+
+// sinter_tensor (engine/api/abi.h) as 32-bit words: name, name bytes, dtype, dims, rank, data, bytes.
+const TENSOR_BYTES = 28;
+const encoder = new TextEncoder();
+const align = (offset: number, to: number): number => Math.ceil(offset / to) * to;
+
+/** Blocks for the inputs of runs; kept, so that a warm run allocates nothing. */
+class BlockPool {
+  private readonly free: { address: number; bytes: number }[] = [];
+
+  constructor(private readonly host: Host) {}
+
+  take(bytes: number): { address: number; bytes: number } {
+    const at = this.free.findIndex((block) => block.bytes >= bytes);
+    if (at >= 0) return this.free.splice(at, 1)[0]!;
+    this.clear();
+    return { address: this.host.alloc(bytes, 'the inputs'), bytes };
+  }
+
+  give(block: { address: number; bytes: number }): void {
+    this.free.push(block);
+  }
+
+  clear(): void {
+    for (const block of this.free.splice(0)) this.host.free(block.address);
+  }
+}
+
+export class Session {
+  readonly inputs: readonly IoInfo[];
+  readonly outputs: readonly IoInfo[];
+  private readonly pool: BlockPool;
+  private last: Report | undefined;
+  private closed = false;
+
+  /** @internal */
+  constructor(private readonly host: Host, private readonly handle: number, inputs: IoInfo[], outputs: IoInfo[]) {
+    this.inputs = inputs;
+    this.outputs = outputs;
+    this.pool = new BlockPool(host);
+  }
+
+  /** What this session does and why; after close() as it was then. */
+  get report(): Report {
+    if (!this.closed && !this.host.ended) {
+      const { host, handle } = this;
+      const json = host.now('sinter_session_report', (request) => host.exports.sinter_session_report(request, handle));
+      this.last = { ...(JSON.parse(json) as Report), memory: host.memory() };
+    }
+    if (!this.last) throw this.host.ended ?? new SinterError('InvalidInput', 'the session is closed');
+    return this.last;
+  }
+
+  /** Runs the model. Concurrent calls queue in order. */
+  async run(inputs: Tensors, options: RunOptions = {}): Promise<Tensors> {
+    const { host, handle, pool } = this;
+    const { signal } = options;
+    if (host.ended) throw host.ended;
+    if (this.closed) throw new SinterError('InvalidInput', 'the session is closed', 'load the model again');
+    if (signal?.aborted) throw cancelled(signal);
+    const entries = Object.entries(inputs ?? {});
+    for (const [name, tensor] of entries) {
+      if (!(tensor instanceof Tensor)) {
+        throw new SinterError('InvalidInput', `input '${name}' is not a Tensor`, "give new Tensor('float32', values, shape)");
+      }
+    }
+    const block = this.write(entries);
+    return host.request('sinter_session_run',
+      (request) => host.exports.sinter_session_run(request, handle, block.address, entries.length),
+      (address, bytes) => this.read(address, bytes), signal, () => (this.closed ? host.free(block.address) : pool.give(block)));
+  }
+
+  /** Frees the model's memory. Runs that still wait end as Cancelled. */
+  close(): void {
+    if (this.closed) return;
+    if (!this.host.ended) void this.report;
+    this.closed = true;
+    this.host.outside(() => {
+      if (this.host.ended) return;
+      this.host.enter('sinter_session_close', () => this.host.exports.sinter_session_close(this.handle));
+      this.pool.clear();
+    });
+  }
+
+  /** One block: the tensor records, then names and dimensions, then the data. */
+  private write(entries: [string, Tensor][]): { address: number; bytes: number } {
+    const { host } = this;
+    const names = entries.map(([name]) => encoder.encode(name));
+    let size = align(entries.length * TENSOR_BYTES, 8);
+    const dimsAt = entries.map(([, tensor]) => (size += tensor.shape.length * 8) - tensor.shape.length * 8);
+    const namesAt = names.map((name) => (size += name.length) - name.length);
+    const dataAt = entries.map(([, tensor]) => {
+      const at = align(size, 64);
+      size = at + tensor.bytes.length;
+      return at;
+    });
+    const block = this.pool.take(size);
+    const view = new DataView(host.exports.memory.buffer, block.address, size);
+    entries.forEach(([, tensor], i) => {
+      const { address } = block;
+      const words = [address + namesAt[i]!, names[i]!.length, dtypeNumber(tensor.dtype), address + dimsAt[i]!, tensor.shape.length,
+        address + dataAt[i]!, tensor.bytes.length];
+      words.forEach((word, field) => view.setUint32(i * TENSOR_BYTES + field * 4, word, true));
+      tensor.shape.forEach((dim, axis) => view.setBigInt64(dimsAt[i]! + axis * 8, BigInt(dim), true));
+      host.bytes(address + namesAt[i]!, names[i]!.length).set(names[i]!);
+      host.bytes(address + dataAt[i]!, tensor.bytes.length).set(tensor.bytes);
+    });
+    return block;
+  }
+
+  private read(address: number, bytes: number): Tensors {
+    const { host } = this;
+    const view = new DataView(host.exports.memory.buffer, address, bytes);
+    const outputs: Tensors = {};
+    for (let at = 0; at < bytes; at += TENSOR_BYTES) {
+      const word = (field: number): number => view.getUint32(at + field * 4, true);
+      const dims = new BigInt64Array(host.exports.memory.buffer, word(3), word(4));
+      const dtype = dtypeFromNumber(word(2));
+      outputs[host.text(word(0), word(1))] = new Tensor(dtype, copyOf(dtype, host.bytes(word(5), word(6))), Array.from(dims, Number));
+    }
+    return outputs;
+  }
+}
