@@ -39,6 +39,7 @@ enum BufferUse : uint32_t {
 
 struct AdapterInfo {
   std::string vendor, architecture, device, description, backend;  // any may be empty
+  bool software = false;  // computes on the CPU (SwiftShader, lavapipe, a fallback adapter)
 };
 
 struct PipelineDesc {
