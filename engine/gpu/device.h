@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "engine/async/task.h"
+#include "engine/base/memory.h"
 #include "engine/base/trace.h"
 #include "engine/wgsl/kernel.h"
 
@@ -125,6 +126,9 @@ class Device {
 
   /// Serves pending callbacks (native pump; nothing to do on the web). Returns true if it delivered something.
   virtual bool poll() = 0;
+
+  /// Bytes of the buffers that are alive; kept by gpu::Buffer.
+  MemoryStats memory;
 };
 
 struct DeviceOptions {
