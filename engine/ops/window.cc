@@ -155,8 +155,9 @@ Result<Window> resolve_window(const Node& node, const Shape& shape, std::span<co
   Window window = SINTER_TRY(read_window(node, dims, weight_kernel));
   const AutoPad mode = SINTER_TRY(auto_pad(node));
   if (mode == AutoPad::notset) SINTER_CHECK_OK(read_pads(node, window));
-  // By the operators' text ceil_mode changes nothing where auto_pad is set.
-  const bool ceil_mode = mode == AutoPad::notset && node.attrs.i("ceil_mode", 0) != 0;
+  // The operators' text gives VALID the same extent with and without ceil_mode; ONNX's own shape inference and ONNX
+  // Runtime round up, and files carry shapes that say so.
+  const bool ceil_mode = node.attrs.i("ceil_mode", 0) != 0;
   for (WindowAxis& axis : window.own()) {
     const bool same = mode == AutoPad::same_upper || mode == AutoPad::same_lower;
     if (!is_known(axis.in) || !is_known(axis.kernel)) {

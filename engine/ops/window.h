@@ -25,7 +25,20 @@ struct WindowAxis {
   int64_t reach() const { return (kernel - 1) * dilation + 1; }
   /// Input position of tap `k` of output `o`: outside [0, in) is padding.
   int64_t at(int64_t o, int64_t k) const { return o * stride - pad_begin + k * dilation; }
+  bool inside(int64_t position) const { return position >= 0 && position < in; }
+  /// The taps [first, last) of output `o` that lie inside the input; empty where first >= last.
+  int64_t first_tap(int64_t o) const { return at(o, 0) >= 0 ? 0 : (-at(o, 0) + dilation - 1) / dilation; }
+  int64_t last_tap(int64_t o) const { return taps_before(in - at(o, 0)); }
+  /// Number of taps of output `o` that lie inside the input or its padding: fewer than `kernel` in the partial windows of
+  /// ceil_mode.
+  int64_t padded_taps(int64_t o) const { return taps_before(in + pad_end - at(o, 0)); }
   friend bool operator==(const WindowAxis&, const WindowAxis&) = default;
+
+ private:
+  int64_t taps_before(int64_t distance) const {
+    const int64_t taps = distance <= 0 ? 0 : (distance + dilation - 1) / dilation;
+    return taps < kernel ? taps : kernel;
+  }
 };
 
 struct Window {

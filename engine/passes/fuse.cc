@@ -45,7 +45,12 @@ Result<std::optional<Node>> with_epilogue(Patch& patch, const Graph& graph, cons
   const ValueId result = node.outputs[0];
   if (!same_shape(graph, result, next.outputs[0])) return std::nullopt;
   Node fused = node;
-  if (fused.expr.empty()) fused.epilogue_first = static_cast<uint32_t>(fused.inputs.size());
+  if (fused.expr.empty()) {
+    // Behind every operand of the operator's own: an absent bias keeps its place.
+    const auto own = static_cast<size_t>(std::max(node.op->max_inputs, 0));
+    fused.inputs.resize(std::max(fused.inputs.size(), own), kNone);
+    fused.epilogue_first = static_cast<uint32_t>(fused.inputs.size());
+  }
   if (next.inputs.size() == 2) {
     const ValueId other = next.inputs[next.inputs[0] == result ? 1 : 0];
     if (other != kNone && is_channel_bias(graph, node, next, other)) {
