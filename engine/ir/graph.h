@@ -36,7 +36,7 @@ struct Node {
   std::vector<ValueId> outputs;  // kNone for outputs nobody asked for
   // For an elementwise node made by fusion: the whole expression over `inputs`. For other operators: the epilogue,
   // where expression input 0 is the operator's own result and input i >= 1 is inputs[epilogue_first + i - 1], each of
-  // the output's shape.
+  // the output's shape. epilogue_first is at least the operator's max_inputs: absent operands before it are kNone.
   Expr expr;
   uint32_t epilogue_first = 0;
   std::vector<std::string> origins;  // names of the ONNX nodes this node stands for, in execution order

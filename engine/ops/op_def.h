@@ -81,7 +81,7 @@ struct OpCase {
   std::string name;  // "k3 s2 same_upper"
   Attrs attrs;
   std::vector<Input> inputs;
-  Expr expr;                       // epilogue over inputs[epilogue_first...], for operators that accept one
+  Expr expr;  // epilogue over inputs[epilogue_first...], for operators that accept one
   uint32_t epilogue_first = 0;
   size_t outputs = 1;
   double rtol = 1e-4, atol = 1e-5;
