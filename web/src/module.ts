@@ -22,7 +22,7 @@ export function resolveUrl(url: string | URL): URL {
 
 /** Node's file system; a bundler for the web must not follow this import. */
 export function nodeModule<T>(name: string): Promise<T> {
-  const specifier = `node:${name}`;
+  const specifier = ['node', name].join(':');
   return import(/* @vite-ignore */ /* webpackIgnore: true */ specifier) as Promise<T>;
 }
 
