@@ -30,7 +30,7 @@ enum Op : uint32_t {
 /// vendor, architecture, device, description, backend.
 struct OpenReply {
   uint32_t device;
-  uint32_t features;  // 1 shader-f16, 2 subgroups, 4 timestamp-query
+  uint32_t features;  // 1 shader-f16, 2 subgroups, 4 timestamp-query, 8 a software adapter
   uint32_t max_storage_buffers;
   uint32_t max_uniform_bytes;
   uint32_t storage_alignment;

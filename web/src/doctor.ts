@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { textOf } from './errors.js';
+import { isSoftware } from './gpu.js';
 
 declare const SINTER_VERSION: string;
 
@@ -71,7 +72,7 @@ async function describeAdapter(): Promise<DoctorReport['adapter']> {
     }
     return {
       available: true,
-      software: adapter.info?.isFallbackAdapter === true || /swiftshader|llvmpipe|basic render/i.test(`${architecture} ${description} ${device}`),
+      software: isSoftware(adapter.info),
       info: { vendor, architecture, device, description },
       features: [...adapter.features].sort(),
       limits,

@@ -141,7 +141,7 @@ export class GpuHost {
     const handle = this.nextDevice++;
     this.devices.set(handle, new DeviceHost(this, host, handle, device, () => release(entry)));
     const { limits } = device;
-    const features = FEATURES.reduce((bits, name, i) => bits | (device.features.has(name) ? 1 << i : 0), 0);
+    const features = FEATURES.reduce((bits, name, i) => bits | (device.features.has(name) ? 1 << i : 0), isSoftware(info) ? 8 : 0);
     const words = Uint32Array.of(handle, features, limits.maxStorageBuffersPerShaderStage, limits.maxUniformBufferBindingSize,
       limits.minStorageBufferOffsetAlignment, limits.minUniformBufferOffsetAlignment, limits.maxComputeWorkgroupsPerDimension,
       limits.maxComputeInvocationsPerWorkgroup, limits.maxComputeWorkgroupSizeX, limits.maxComputeWorkgroupSizeY,
@@ -508,6 +508,12 @@ async function compilerText(module: GPUShaderModule | undefined, code: string, f
   }).join('\n') + (errors.length > 4 ? `\nand ${errors.length - 4} more` : '');
 }
 
+/** Browsers do not agree on how an adapter says that it computes on the CPU. */
+export function isSoftware(info: GPUAdapterInfo | undefined): boolean {
+  return info?.isFallbackAdapter === true || /swiftshader|llvmpipe|lavapipe|basic render/i.test(
+    `${info?.architecture} ${info?.device} ${info?.description}`);
+}
+
 function unavailable(message: string, hint: string): SinterError {
   return new SinterError('Gpu', message, hint);
 }
@@ -530,7 +536,7 @@ async function openDevice(flags: number, bindingBytes: number, bufferBytes: numb
       "the browser knows WebGPU but no usable GPU: look at chrome://gpu, update the driver, on Linux try --enable-unsafe-webgpu, or use backend 'cpu'");
   }
   const { limits, info } = adapter;
-  if (info?.isFallbackAdapter && !(flags & 2)) throw unavailable('the only WebGPU adapter is a software one', "allow software adapters, or use backend 'cpu'");
+  if (isSoftware(info) && !(flags & 2)) throw unavailable('the only WebGPU adapter is a software one', "allow software adapters, or use backend 'cpu'");
   const requiredLimits: Record<string, number> = {
     maxStorageBufferBindingSize: Math.min(limits.maxStorageBufferBindingSize, Math.max(128 * 2 ** 20, bindingBytes)),
     maxBufferSize: Math.min(limits.maxBufferSize, Math.max(256 * 2 ** 20, bufferBytes)),
