@@ -8,21 +8,22 @@ namespace sinter::wgsl {
 
 namespace {
 
-// The types around one operand type: $T itself, $U the unsigned one of the same width, $B the boolean one, $S a suffix
+// The types around one operand type: $T itself, $U the unsigned one of the same width, $I the signed one, $B the boolean one, $S a suffix
 // for names.
 struct Types {
-  std::string type, bits, truth, suffix;
+  std::string type, bits, integer, truth, suffix;
   char kind = 'f';  // f, i or u
   size_t width = 1;
 };
 
 Types types_of(std::string_view type) {
-  Types types{std::string(type), "u32", "bool", "", 'f', 1};
+  Types types{std::string(type), "u32", "i32", "bool", "", 'f', 1};
   std::string_view element = type;
   if (type.starts_with("vec")) {
     types.width = static_cast<size_t>(type[3] - '0');
     element = type.substr(5, 3);
     types.bits = StrCat("vec", types.width, "<u32>");
+    types.integer = StrCat("vec", types.width, "<i32>");
     types.truth = StrCat("vec", types.width, "<bool>");
   }
   types.kind = element[0];
@@ -48,6 +49,9 @@ std::string fill_in(std::string_view text, const Types& types) {
       case 'B':
         out += types.truth;
         break;
+      case 'I':
+        out += types.integer;
+        break;
       default:
         out += types.suffix;
         break;
@@ -67,16 +71,46 @@ constexpr std::string_view kMin =
 constexpr std::string_view kMax =
     "fn max_$S(a: $T, b: $T) -> $T { return select(select(max(a, b), b, nan_$S(b)), a, nan_$S(a)); }\n";
 constexpr std::string_view kRelu = "fn relu_$S(x: $T) -> $T { return select(max(x, $T(0.0)), x, nan_$S(x)); }\n";
-constexpr std::string_view kSign = "fn sign_$S(x: $T) -> $T { return select(sign(x), x, nan_$S(x)); }\n";
+constexpr std::string_view kSigmoid =
+    "fn sigmoid_$S(x: $T) -> $T { return select($T(1.0) / ($T(1.0) + exp(-x)), x, nan_$S(x)); }\n";
+// Drivers' sin and cos are good to three digits only: reduction by pi/2 in three parts, then polynomials on [-pi/4, pi/4].
+constexpr std::string_view kSinCos = R"(fn sin_$S(x: $T, quarter: i32) -> $T {
+  let j = round(x * 0.63661977236758);
+  let y = ((x - j * 1.5703125) - j * 4.837512969970703e-4) - j * 7.54978995489188e-8;
+  let z = y * y;
+  let s = ((-1.9515295891e-4 * z + 8.3321608736e-3) * z - 1.6666654611e-1) * z * y + y;
+  let c = ((2.443315711809948e-5 * z - 1.388731625493765e-3) * z + 4.166664568298827e-2) * z * z - 0.5 * z + 1.0;
+  let q = $I(j) + $I(quarter);
+  let r = select(s, c, (q & $I(1)) != $I(0));
+  return select(r, -r, (q & $I(2)) != $I(0));
+}
+)";
 // Some drivers compute tanh from exp(2x), which overflows.
 constexpr std::string_view kTanh =
     "fn tanh_$S(x: $T) -> $T { return select(tanh(clamp(x, $T(-15.0), $T(15.0))), x, nan_$S(x)); }\n";
+// Some drivers' log takes the absolute value.
+constexpr std::string_view kLog = R"(fn log_$S(x: $T) -> $T {
+  var quiet = $U(0x7fc00000u);
+  return select(log(x), bitcast<$T>(quiet), nan_$S(x) | (x < $T(0.0)));
+}
+)";
 constexpr std::string_view kSoftplus =
     "fn softplus_$S(x: $T) -> $T { return relu_$S(x) + log($T(1.0) + exp(-abs(x))); }\n";
-constexpr std::string_view kAsinh =
-    "fn asinh_$S(x: $T) -> $T { let a = abs(x); return select($T(1.0), $T(-1.0), x < $T(0.0)) * log(a + sqrt(a * a + "
-    "1.0)); "
-    "}\n";
+constexpr std::string_view kAsinh = R"(fn asinh_$S(x: $T) -> $T {
+  let a = abs(x);
+  let r = log(a + sqrt(a * a + 1.0));
+  return select(select(r, -r, x < $T(0.0)), x, nan_$S(x));
+}
+)";
+// Drivers' own are good to four digits only. sqrt gives NaN outside [-1, 1].
+constexpr std::string_view kAcos = R"(fn acos_$S(x: $T) -> $T {
+  let a = abs(x);
+  var q = ((-0.0012624911 * a + 0.0066700901) * a - 0.0170881256) * a + 0.0308918810;
+  q = (((q * a - 0.0501743046) * a + 0.0889789874) * a - 0.2145988016) * a + 1.5707963050;
+  let r = sqrt(1.0 - a) * q;
+  return select(r, 3.14159265359 - r, x < $T(0.0));
+}
+)";
 // Two minimax polynomials that meet at 475/512; the error is below 2 ulp.
 constexpr std::string_view kErf = R"(fn erf_$S(x: $T) -> $T {
   let t = min(abs(x), $T(10.0));
@@ -197,13 +231,24 @@ class Printer {
     return call(helper(name), a);
   }
 
+  // Some drivers' exp, log and others turn NaN into a number.
+  std::string builtin(ScalarOp op, const std::string& a) {
+    need(kIsNan);
+    const std::string_view name = name_of(op);
+    need(StrCat("fn ", name, "_$S(x: $T) -> $T { return select(", name, "(x), x, nan_$S(x)); }\n"));
+    return call(helper(name), a);
+  }
+
   std::string unary(ScalarOp op, const std::string& a) {
     switch (op) {
       case ScalarOp::neg:
         return types_.kind == 'u' ? StrCat(number("0"), " - ", a) : StrCat("-", a);
       case ScalarOp::sign:
-        if (is_float()) return with_nan(kSign, "sign", a);
+        if (is_float()) return builtin(op, a);
         return types_.kind == 'u' ? truth(holds(a)) : call("sign", a);
+      case ScalarOp::abs:
+      case ScalarOp::sqrt:
+        return call(name_of(op), a);
       case ScalarOp::floor:
       case ScalarOp::ceil:
         return is_float() ? call(name_of(op), a) : a;
@@ -214,7 +259,16 @@ class Printer {
       case ScalarOp::relu:
         return is_float() ? with_nan(kRelu, "relu", a) : call("max", a, number("0"));
       case ScalarOp::sigmoid:
-        return StrCat(number("1"), " / (", number("1"), " + exp(-", a, "))");
+        return with_nan(kSigmoid, "sigmoid", a);
+      case ScalarOp::sin:
+        need(kSinCos);
+        return call(helper("sin"), a, "0");
+      case ScalarOp::cos:
+        need(kSinCos);
+        return call(helper("sin"), a, "1");
+      case ScalarOp::tan:
+        need(kSinCos);
+        return StrCat(call(helper("sin"), a, "0"), " / ", call(helper("sin"), a, "1"));
       case ScalarOp::tanh:
         return with_nan(kTanh, "tanh", a);
       case ScalarOp::erf:
@@ -224,9 +278,16 @@ class Printer {
         need(kIsNan);
         need(kRelu);
         return with_nan(kSoftplus, "softplus", a);
+      case ScalarOp::log:
+        return with_nan(kLog, "log", a);
+      case ScalarOp::acos:
+        need(kAcos);
+        return call(helper("acos"), a);
+      case ScalarOp::asin:
+        need(kAcos);
+        return StrCat(number("1.57079632679"), " - ", call(helper("acos"), a));
       case ScalarOp::asinh:
-        need(kAsinh);
-        return call(helper("asinh"), a);
+        return with_nan(kAsinh, "asinh", a);
       case ScalarOp::logical_not:
         return truth(StrCat(a, " == ", number("0")));
       case ScalarOp::bit_not:
@@ -240,7 +301,7 @@ class Printer {
         need(kIsInf);
         return truth(call(helper("inf"), a));
       default:
-        return call(name_of(op), a);  // the rest have WGSL's names
+        return builtin(op, a);  // the rest have WGSL's names
     }
   }
 
