@@ -75,9 +75,25 @@ void prelu_cases(std::vector<OpCase>& out) {
   out.push_back({.name = "same shape", .inputs = {{.shape = {4, 4}}, {.shape = {4, 4}}}});
 }
 
-// Map has its expression in the node, so its cases live where nodes with expressions are made: in the fusion passes'
-// tests.
-void no_cases(std::vector<OpCase>&) {}
+void map_cases(std::vector<OpCase>& out) {
+  OpCase c{.name = "x * sigmoid(x) + y, clamped",
+           .inputs = {{.shape = {2, 3, 5}, .lo = -4, .hi = 4}, {.shape = {3, 1}}}};
+  const Term x = input(c.expr, 0), y = input(c.expr, 1);
+  unit(x * sigmoid(x) + y);
+  out.push_back(c);
+  OpCase truth{.name = "a comparison at the end", .inputs = {{.shape = {8}}, {.shape = {8}}}};
+  const Term a = input(truth.expr, 0), b = input(truth.expr, 1);
+  static_cast<void>(a * 2 < b + 0.1);
+  out.push_back(truth);
+  OpCase wide{.name = "20 operands"};  // more than any device binds at once
+  Term value{};
+  for (size_t i = 0; i < 20; ++i) {
+    wide.inputs.push_back({.shape = {3, 4}});
+    const Term next = input(wide.expr, i);
+    value = i == 0 ? next : i % 2 ? value * 0.5 + next : tanh(value) - next;
+  }
+  out.push_back(wide);
+}
 
 }  // namespace
 
@@ -126,6 +142,6 @@ extern const OpDef op_map{.name = "Map",
                           .reference = reference_elementwise,
                           .wgsl = wgsl_elementwise,
                           .scalar = map_expr,
-                          .cases = no_cases};
+                          .cases = map_cases};
 
 }  // namespace sinter

@@ -27,16 +27,14 @@ Result<Tensor> make_input(const OpCase::Input& input, uint32_t seed) {
   return tensor;
 }
 
-Result<CaseSetup> make_case(const OpDef& op, const OpCase& op_case, const Expr& expr,
-                            const std::vector<OpCase::Input>& extra) {
+Result<CaseSetup> make_case(const OpDef& op, const OpCase& op_case) {
   CaseSetup setup;
   setup.node.name = op_case.name;
   setup.node.op = &op;
   setup.node.attrs = op_case.attrs;
-  setup.node.expr = expr;
-  setup.node.epilogue_first = static_cast<uint32_t>(op_case.inputs.size());
-  std::vector<OpCase::Input> inputs = op_case.inputs;
-  inputs.insert(inputs.end(), extra.begin(), extra.end());
+  setup.node.expr = op_case.expr;
+  setup.node.epilogue_first = op_case.epilogue_first;
+  const std::vector<OpCase::Input>& inputs = op_case.inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     setup.node.inputs.push_back(inputs[i].absent ? kNone : static_cast<ValueId>(i));
     setup.inputs.push_back(inputs[i].absent ? Tensor()

@@ -23,9 +23,7 @@ struct CaseSetup {
 
 /// A seeded tensor for one input of a case.
 Result<Tensor> make_input(const OpCase::Input& input, uint32_t seed);
-/// `expr` and `extra` make an epilogue: the extra operands follow the case's inputs.
-Result<CaseSetup> make_case(const OpDef& op, const OpCase& op_case, const Expr& expr = {},
-                            const std::vector<OpCase::Input>& extra = {});
+Result<CaseSetup> make_case(const OpDef& op, const OpCase& op_case);
 Result<std::vector<Tensor>> run_reference(const CaseSetup& setup);
 
 /// A device, what drives it, and the pipelines it has compiled so far (many cases share their text).
