@@ -297,7 +297,8 @@ class Builder {
     step.reason = std::move(reason);
     step.input_weights.assign(node.inputs.size(), kNone);
     for (const HostKernel* kernel : plan_->target.host_kernels) {
-      if (kernel->op != node.op->name || kernel->domain != node.op->domain) continue;
+      const bool any_op = kernel->op.empty();
+      if (!any_op && (kernel->op != node.op->name || kernel->domain != node.op->domain)) continue;
       if (!kernel->accepts(node, inputs, outputs)) continue;
       step.host_kernel = kernel;
       if (kernel->scratch_bytes) {

@@ -35,7 +35,7 @@ struct HostArgs {
 /// A fast CPU kernel: an extra row beside an operator's reference, never a replacement for it.
 struct HostKernel {
   std::string_view name;  // "conv1x1_nhwc_f32"
-  std::string_view op;
+  std::string_view op;    // empty: any operator, `accepts` decides
   std::string_view domain = "";
   bool (*accepts)(const Node& node, std::span<const TensorInfo> inputs, std::span<const TensorInfo> outputs) = nullptr;
   /// The packer for a weight operand and its argument, or null for the operand as it is. May be null as a whole.

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectorised loops over channels of [N, spatial..., C] tensors: depthwise convolution and pools.
+#pragma once
+
+#include <cstddef>
+
+namespace sinter::cpu {
+
+/// A run of output points along the innermost spatial axis that all see the same taps: output p reads
+/// in + offsets[t] + p * in_step for every tap t < taps.
+struct TapRun {
+  const float* in;
+  const ptrdiff_t* offsets;
+  size_t taps;
+  size_t points;
+  ptrdiff_t in_step;  // floats from one output point's window to the next one's
+  size_t channels;
+  float* out;  // channels floats per point, one point after another
+};
+
+struct DepthwiseRun : TapRun {
+  const float* weights;       // [all taps][padded channels]
+  const size_t* weight_rows;  // row of `weights` of each tap of the run
+  size_t weight_stride;       // padded channels
+  const float* bias;          // channels, or null
+  const float* add;           // laid out as `out`, or null
+  float lo, hi;
+};
+
+struct SpatialKernels {
+  size_t lanes;
+  void (*depthwise)(const DepthwiseRun&);
+  /// Largest element over the taps, NaN where there is one; -inf for no taps.
+  void (*max_pool)(const TapRun&);
+  /// Sum over the taps times `scale`.
+  void (*sum_pool)(const TapRun&, float scale);
+};
+
+const SpatialKernels& spatial_kernels();
+
+}  // namespace sinter::cpu
