@@ -76,6 +76,31 @@ class OpCasesOnDevice : public ::testing::Test {
     EXPECT_GT(ran, 0u);
   }
 
+  // The cases whose kernels are others under `target` than under the device's own limits.
+  void run_changed(const wgsl::Target& target) {
+    size_t ran = 0;
+    for (const OpDef* op : all_ops()) {
+      if (!chosen(*op)) continue;
+      std::vector<OpCase> cases;
+      op->cases(cases);
+      for (const OpCase& op_case : cases) {
+        if (kernel_texts(*op, op_case, target) != kernel_texts(*op, op_case, limits()))
+          ran += run_one(*op, op_case, target);
+      }
+    }
+    EXPECT_TRUE(ran > 0 || getenv("SINTER_TEST_OP"));
+  }
+
+  static std::vector<std::string> kernel_texts(const OpDef& op, const OpCase& op_case, const wgsl::Target& target) {
+    auto setup = make_case(op, op_case);
+    if (!setup) return {};
+    WgslContext ctx{setup->node, target, setup->in, setup->out, {}, {}};
+    if (!op.wgsl(ctx)) return {};
+    std::vector<std::string> texts;
+    for (const wgsl::Kernel& kernel : ctx.kernels) texts.push_back(kernel.text);
+    return texts;
+  }
+
   bool run_one(const OpDef& op, const OpCase& op_case, const wgsl::Target& target) {
     auto setup = make_case(op, op_case);
     EXPECT_TRUE(setup) << title(op, op_case) << ": " << to_string(setup.error());
@@ -104,6 +129,19 @@ TEST_F(OpCasesOnDevice, AgreeUnderSmallWorkgroups) {
 }
 
 TEST_F(OpCasesOnDevice, AgreeUnderTheGuaranteedLimitsWithoutF16) { run_all(wgsl::Target{}); }
+
+TEST_F(OpCasesOnDevice, PlainKernelsAgree) {
+  wgsl::Target target = limits();
+  target.force_plain = true;
+  run_changed(target);
+}
+
+// A software adapter gets kernels for few threads, a GPU for many: both must be right on either.
+TEST_F(OpCasesOnDevice, KernelsForTheOtherKindOfDeviceAgree) {
+  wgsl::Target target = limits();
+  target.software = !target.software;
+  run_changed(target);
+}
 
 TEST_F(OpCasesOnDevice, AgreeWhenGridsFold) {
   wgsl::Target target = limits();
