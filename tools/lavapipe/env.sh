@@ -18,6 +18,9 @@ set_driver() {
 }
 
 echo "export SINTER_TEST_ADAPTER=$adapter"
+if [[ $adapter != lavapipe && "${VK_INSTANCE_LAYERS:-}" == VK_LAYER_SINTER_lavapipe ]]; then
+  echo "unset VK_INSTANCE_LAYERS VK_LAYER_PATH VK_ICD_FILENAMES VK_DRIVER_FILES"
+fi
 case "$adapter" in
   lavapipe)
     set_driver /usr/share/vulkan/icd.d/lvp_icd.x86_64.json
