@@ -59,7 +59,7 @@ Result<> device(WgslContext& ctx) {
   const uint32_t bytes = SINTER_TRY(element_bytes(ctx, ctx.inputs[0].dtype));
   const Shape& out = ctx.out_shape();
   if (out.numel() == 0) return {};
-  if (first_use(ctx.node, 1) == 0) return unsupported(ctx.node, "data that index themselves");
+  SINTER_CHECK_OK(check_distinct(ctx, 0, 1));
   Shape strides = row_major_strides(ctx.in_shape(0));
   const size_t axis = *fold_axis(ctx.attrs().i("axis", 0), out.rank());
   wgsl::Writer writer("gather_elements", ctx.target);

@@ -87,7 +87,7 @@ Result<> device(WgslContext& ctx) {
   const uint32_t bytes = SINTER_TRY(element_bytes(ctx, ctx.inputs[0].dtype));
   const int64_t numel = ctx.out_shape().numel();
   if (numel == 0) return {};
-  if (first_use(ctx.node, 1) == 0) return unsupported(ctx.node, "data that index themselves");
+  SINTER_CHECK_OK(check_distinct(ctx, 0, 1));
   const Shape& data = ctx.in_shape(0);
   const Tuples t = tuples(ctx.node, data, ctx.in_shape(1));
   const Shape strides = row_major_strides(data);

@@ -99,6 +99,11 @@ uint32_t first_use(const Node& node, uint32_t i) {
   return first;
 }
 
+Result<> check_distinct(const WgslContext& ctx, uint32_t i, uint32_t j) {
+  if (first_use(ctx.node, i) != first_use(ctx.node, j)) return {};
+  return unsupported(ctx.node, StrCat("inputs ", i, " and ", j, " are the same value"));
+}
+
 void bind_units(wgsl::Writer& writer, const WgslContext& ctx, std::string_view var, uint32_t operand, uint32_t bytes) {
   writer.input(var, operand, unit_type(bytes), ctx.inputs[operand].weight);
 }

@@ -25,6 +25,8 @@ std::string_view unit_type(uint32_t bytes);
 /// The first operand with the same value as operand `i`. A value is bound once: two writable bindings of one range are
 /// not allowed, and activations are bound writable.
 uint32_t first_use(const Node& node, uint32_t i);
+/// Unsupported where operands `i` and `j` are one value that a kernel would need under two types.
+Result<> check_distinct(const WgslContext& ctx, uint32_t i, uint32_t j);
 
 void bind_units(wgsl::Writer& writer, const WgslContext& ctx, std::string_view var, uint32_t operand, uint32_t bytes);
 void bind_output_units(wgsl::Writer& writer, std::string_view var, uint32_t output, uint32_t bytes);
