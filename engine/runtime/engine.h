@@ -21,8 +21,8 @@ namespace sinter {
 enum class BackendChoice : uint8_t { automatic, cpu, webgpu, reference };
 
 struct EngineOptions {
-  unsigned threads = 1;              // 0: one per processor; the web build has one
-  double timeout_ms = 30000;         // no progress for that long is a Timeout
+  unsigned threads = 1;       // 0: one per processor; the web build has one
+  double timeout_ms = 30000;  // no progress for that long is a Timeout
   trace::Listener* listener = nullptr;
   bool low_power = false;
   /// How to open a device; tests put a scripted one here.

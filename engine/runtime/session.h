@@ -25,9 +25,9 @@ struct ModelSource {
 struct SessionOptions {
   BackendChoice backend = BackendChoice::automatic;
   bool fusion = true;
-  std::vector<std::string> off;                         // names of passes not to run (passes::all_passes)
-  std::vector<std::pair<std::string, int64_t>> dims;    // symbolic dimensions to prepare for; 1 where not given
-  bool force_plain = false;                             // the plain twin of every specialised device kernel
+  std::vector<std::string> off;                       // names of passes not to run (passes::all_passes)
+  std::vector<std::pair<std::string, int64_t>> dims;  // symbolic dimensions to prepare for; 1 where not given
+  bool force_plain = false;                           // the plain twin of every specialised device kernel
   CancelToken cancel;
 };
 
@@ -48,9 +48,9 @@ struct SessionReport {
   plan::Backend backend = plan::Backend::cpu;
   std::string why;
   std::vector<Fallback> fallbacks;
-  std::vector<CpuStep> cpu_steps;      // webgpu only: steps that run on the CPU
+  std::vector<CpuStep> cpu_steps;  // webgpu only: steps that run on the CPU
   std::vector<plan::Refusal> unsupported;
-  uint64_t peak_bytes = 0;             // host and device, high-water mark
+  uint64_t peak_bytes = 0;  // host and device, high-water mark
   size_t pipelines = 0, dispatches = 0;
   double load_ms = 0, prepare_ms = 0;
 };
@@ -85,6 +85,7 @@ class Session {
 Task<std::shared_ptr<Session>> open_session(std::shared_ptr<Engine> engine, ModelSource source, SessionOptions options);
 
 /// Parses, imports and runs the passes, without a backend: for `inspect` and tools.
-Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& options, trace::Log* trace);
+Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& options,
+                                                trace::Log* trace);
 
 }  // namespace sinter

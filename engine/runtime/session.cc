@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk: bytes -> parse -> import -> passes -> plan -> prepare -> run.
+#include "engine/runtime/session.h"
+
+#include <algorithm>
+
+#include "engine/base/memory.h"
+#include "engine/base/str.h"
+#include "engine/cpu/exec.h"
+#include "engine/cpu/kernels.h"
+#include "engine/gpu/exec.h"
+#include "engine/gpu/prepare.h"
+#include "engine/onnx/parse.h"
+#include "engine/passes/passes.h"
+#include "engine/runtime/inputs.h"
+#include "engine/runtime/weights.h"
+
+namespace sinter {
+namespace {
+
+// A page must get its thread back well within a frame.
+#ifdef __wasm__
+constexpr double kSliceMs = 8;
+#else
+constexpr double kSliceMs = std::numeric_limits<double>::infinity();
+#endif
+
+// Plans kept per session, by input shapes; the least recently used goes first.
+constexpr size_t kMaxPlans = 8;
+
+plan::Backend fixed_backend(BackendChoice choice) {
+  return choice == BackendChoice::reference ? plan::Backend::reference : plan::Backend::cpu;
+}
+
+// A plan made ready on the backend it is for.
+struct Ready {
+  std::shared_ptr<const plan::Plan> plan;
+  std::unique_ptr<cpu::Prepared> host;    // reference and cpu
+  std::shared_ptr<gpu::Prepared> device;  // webgpu
+};
+
+class SessionImpl final : public Session, public std::enable_shared_from_this<SessionImpl>, private gpu::HostSteps {
+ public:
+  SessionImpl(std::shared_ptr<Engine> engine, std::shared_ptr<const Graph> graph, SessionOptions options)
+      : engine_(std::move(engine)), graph_(std::move(graph)), options_(std::move(options)), weights_(graph_) {
+    inputs_ = describe_values(*graph_, graph_->inputs);
+    outputs_ = describe_values(*graph_, graph_->outputs);
+  }
+
+  const std::vector<IoInfo>& inputs() const override { return inputs_; }
+  const std::vector<IoInfo>& outputs() const override { return outputs_; }
+  const SessionReport& report() const override { return report_; }
+  const Graph& graph() const override { return *graph_; }
+  std::shared_ptr<const plan::Plan> plan() const override { return plans_.empty() ? nullptr : plans_.front()->plan; }
+
+  void set_load_ms(double ms) { report_.load_ms = ms; }
+
+  Task<> open() {
+    const double start = trace::now_ms();
+    SINTER_CO_CHECK_OK(co_await choose_backend());
+    auto bindings = SINTER_CO_TRY(default_bindings(*graph_, options_.dims));
+    if (bindings) {
+      auto needed = SINTER_CO_TRY(plan::needed_values(*graph_, *bindings));
+      if (needed.empty()) {
+        auto ready = co_await ready_or_fall_back(*bindings, options_.cancel);
+        if (!ready) co_return std::unexpected(std::move(ready).error());
+      }
+    }
+    report_.prepare_ms = trace::now_ms() - start;
+    co_return Result<>{};
+  }
+
+  Task<std::vector<NamedTensor>> run(std::vector<NamedTensor> given, RunOptions options) override {
+    const auto self = shared_from_this();
+    std::vector<Tensor> inputs = SINTER_CO_TRY(match_inputs(*graph_, given));
+    given.clear();
+    plan::Bindings bindings = bindings_of(inputs);
+    if (closed_) co_return fail(Code::InvalidInput, "the session is closed", "load the model again");
+    const auto hold = SINTER_CO_TRY(co_await engine_->lane().enter());
+    if (closed_) co_return fail(Code::Cancelled, "the session was closed while the run waited");
+    SINTER_CO_CHECK_OK(options.cancel.check());
+    for (ValueId id : SINTER_CO_TRY(plan::needed_values(*graph_, bindings))) {
+      const size_t at = std::find(graph_->inputs.begin(), graph_->inputs.end(), id) - graph_->inputs.begin();
+      bindings.values.push_back({id, inputs[at]});
+    }
+    std::sort(bindings.values.begin(), bindings.values.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    auto outputs = co_await run_bound(bindings, inputs, options.cancel);
+    if (!outputs && can_fall_back(outputs.error())) {
+      fall_back(outputs.error());
+      outputs = co_await run_bound(bindings, inputs, options.cancel);
+    }
+    if (!outputs) co_return std::unexpected(std::move(outputs).error());
+    std::vector<NamedTensor> named;
+    for (size_t i = 0; i < outputs->size(); ++i) named.push_back({outputs_[i].name, std::move((*outputs)[i])});
+    co_return named;
+  }
+
+  void close() override {
+    closed_ = true;
+    plans_.clear();
+    device_weights_.reset();
+  }
+
+ private:
+  Task<> choose_backend() {
+    const BackendChoice choice = options_.backend;
+    if (choice == BackendChoice::cpu || choice == BackendChoice::reference) {
+      report_.backend = fixed_backend(choice);
+      report_.why = "asked for";
+      co_return Result<>{};
+    }
+    report_.backend = plan::Backend::webgpu;
+    auto device = co_await engine_->device();
+    if (choice == BackendChoice::webgpu) {
+      if (!device) co_return std::unexpected(std::move(device).error());
+      report_.why = "asked for";
+      co_return Result<>{};
+    }
+    if (!device) {
+      fall_back(device.error());
+    } else if ((*device)->adapter().software) {
+      const std::string name = (*device)->adapter().description;
+      fall_back(
+          Error{Code::Gpu,
+                StrCat("the only adapter computes in software (", name, "), which is slower than the CPU backend"),
+                {},
+                ""});
+    } else {
+      report_.why = StrCat("a hardware adapter answers (", (*device)->adapter().description, ")");
+    }
+    co_return Result<>{};
+  }
+
+  // Only `auto` moves to the CPU, and only for what the device did; a wrong input stays wrong there.
+  bool can_fall_back(const Error& error) const {
+    const bool device_failed =
+        error.code == Code::Gpu || error.code == Code::DeviceLost || error.code == Code::OutOfMemory;
+    return options_.backend == BackendChoice::automatic && report_.backend == plan::Backend::webgpu && device_failed;
+  }
+
+  void fall_back(const Error& error) {
+    report_.fallbacks.push_back({"webgpu", "cpu", error.message});
+    report_.backend = plan::Backend::cpu;
+    report_.why = StrCat("WebGPU was not used: ", error.message);
+    engine_->trace().point("fall back", {}, error.message);
+    plans_.clear();
+    device_weights_.reset();
+  }
+
+  Task<std::shared_ptr<Ready>> ready_or_fall_back(const plan::Bindings& bindings, CancelToken cancel) {
+    auto ready = co_await ready_for(bindings, cancel);
+    if (!ready && can_fall_back(ready.error())) {
+      fall_back(ready.error());
+      ready = co_await ready_for(bindings, cancel);
+    }
+    co_return ready;
+  }
+
+  Task<std::vector<Tensor>> run_bound(const plan::Bindings& bindings, const std::vector<Tensor>& inputs,
+                                      CancelToken cancel) {
+    const auto ready = SINTER_CO_TRY(co_await ready_for(bindings, cancel));
+    trace::Span span(&engine_->trace(), "run", {}, plan::name_of(report_.backend));
+    auto outputs = ready->device ? co_await gpu::run(ready->device, inputs, this, cancel, &engine_->trace())
+                                 : co_await run_on_host(*ready->host, inputs, cancel);
+    update_peak(*ready);
+    co_return outputs;
+  }
+
+  static Task<std::vector<Tensor>> run_on_host(cpu::Prepared& prepared, const std::vector<Tensor>& inputs,
+                                               CancelToken cancel) {
+    cpu::CpuRun run = SINTER_CO_TRY(cpu::CpuRun::start(prepared, inputs, cancel));
+    while (true) {
+      const auto status = cpu::run_some(run, cpu::Budget::slice(kSliceMs));
+      if (status == cpu::StepStatus::failed) co_return std::unexpected(run.error());
+      if (status == cpu::StepStatus::done) co_return run.take_outputs();
+      co_await next_turn();
+    }
+  }
+
+  // The plan for these shapes, made and prepared where it is not there yet.
+  Task<std::shared_ptr<Ready>> ready_for(const plan::Bindings& bindings, CancelToken cancel) {
+    if (report_.backend == plan::Backend::webgpu) {
+      const auto device = SINTER_CO_TRY(co_await engine_->device());
+      if (device_weights_ && device_weights_->device() != device) {
+        plans_.clear();  // the device was lost: its buffers are gone
+        device_weights_.reset();
+      }
+      if (!device_weights_) device_weights_ = std::make_shared<gpu::DeviceWeights>(device);
+    }
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      if (!same_bindings(plans_[i]->plan->bindings, bindings)) continue;
+      std::rotate(plans_.begin(), plans_.begin() + i, plans_.begin() + i + 1);
+      co_return plans_.front();
+    }
+    auto ready = std::make_shared<Ready>();
+    {
+      trace::Span span(&engine_->trace(), "plan");
+      ready->plan = SINTER_CO_TRY(plan::build(graph_, target(), bindings, &report_.unsupported));
+    }
+    SINTER_CO_CHECK_OK(cancel.check());
+    trace::Span span(&engine_->trace(), "prepare");
+    if (report_.backend == plan::Backend::webgpu) {
+      const auto weights = device_weights_;
+      ready->device = SINTER_CO_TRY(
+          co_await gpu::prepare(engine_->pipelines(), weights, ready->plan, weights_, cancel, &engine_->trace()));
+    } else {
+      ready->host = SINTER_CO_TRY(cpu::Prepared::make(ready->plan, weights_, engine_->pool()));
+    }
+    plans_.insert(plans_.begin(), ready);
+    if (plans_.size() > kMaxPlans) plans_.pop_back();
+    describe(*ready);
+    co_return ready;
+  }
+
+  plan::Target target() const {
+    plan::Target target;
+    target.backend = report_.backend;
+    if (report_.backend != plan::Backend::reference) target.host_kernels = cpu::host_kernels();
+    target.threads = engine_->pool().threads();
+    if (report_.backend == plan::Backend::webgpu) target.gpu = device_weights_->device()->target();
+    target.gpu.force_plain = options_.force_plain;
+    return target;
+  }
+
+  void describe(const Ready& ready) {
+    report_.dispatches = ready.plan->dispatches();
+    report_.pipelines = ready.plan->pipelines();
+    report_.cpu_steps.clear();
+    if (ready.device) {
+      for (const plan::Step& step : ready.plan->steps) {
+        if (step.kind != plan::Step::Kind::host) continue;
+        const Node& node = graph_->nodes[step.node];
+        report_.cpu_steps.push_back({node.name, std::string(node.op->name), step.reason});
+      }
+    }
+    update_peak(ready);
+  }
+
+  void update_peak(const Ready& ready) {
+    uint64_t device = 0;
+    if (ready.device) device = ready.device->device_bytes() + device_weights_->bytes();
+    report_.peak_bytes = std::max(report_.peak_bytes, memory_stats().peak + device);
+  }
+
+  Task<> run_host_step(const plan::Plan& plan, size_t index, std::vector<Tensor>& values) override {
+    const plan::Step& step = plan.steps[index];
+    std::vector<Tensor> constants(step.inputs.size());
+    std::vector<const Tensor*> inputs(step.inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (step.inputs[i] == kNone) continue;
+      inputs[i] = &values[step.inputs[i]];
+      if (step.input_weights[i] == kNone) continue;
+      constants[i] = SINTER_CO_TRY(weights_.load(plan.weights[step.input_weights[i]], plan.target.gpu));
+      inputs[i] = &constants[i];
+    }
+    std::vector<Tensor> outputs(step.outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (step.outputs[i] == kNone) continue;
+      const plan::PlannedValue& value = plan.values[step.outputs[i]];
+      outputs[i] = SINTER_CO_TRY(Tensor::alloc(value.dtype, value.shape, "the output of a CPU step"));
+    }
+    SINTER_CO_CHECK_OK(cpu::run_host_step(plan, step, inputs, outputs, engine_->pool()));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (step.outputs[i] != kNone) values[step.outputs[i]] = std::move(outputs[i]);
+    }
+    co_return Result<>{};
+  }
+
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<const Graph> graph_;
+  SessionOptions options_;
+  Weights weights_;
+  std::vector<IoInfo> inputs_, outputs_;
+  SessionReport report_;
+  std::vector<std::shared_ptr<Ready>> plans_;  // most recently used first
+  std::shared_ptr<gpu::DeviceWeights> device_weights_;
+  bool closed_ = false;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& options,
+                                                trace::Log* trace) {
+  onnx::Model model;
+  {
+    trace::Span span(trace, "parse", {}, StrCat(source.bytes.size(), " bytes"));
+    model = SINTER_TRY(onnx::parse(source.bytes, source.owner));
+  }
+  auto graph = std::make_shared<Graph>();
+  {
+    trace::Span span(trace, "import");
+    onnx::ImportOptions import_options;
+    import_options.external_data = source.external;
+    *graph = SINTER_TRY(onnx::import(model, import_options));
+  }
+  // The reference backend runs the model as it is written.
+  passes::Options pass_options{options.fusion, options.off, -1, trace};
+  if (options.backend != BackendChoice::reference) {
+    SINTER_CHECK_OK(passes::run(*graph, pass_options));
+  }
+  return graph;
+}
+
+Task<std::shared_ptr<Session>> open_session(std::shared_ptr<Engine> engine, ModelSource source,
+                                            SessionOptions options) {
+  trace::Span span(&engine->trace(), "load");
+  const double start = trace::now_ms();
+  auto graph = SINTER_CO_TRY(load_graph(source, options, &engine->trace()));
+  co_await next_turn();  // a page gets its thread back between reading and preparing
+  SINTER_CO_CHECK_OK(options.cancel.check());
+  auto session = std::make_shared<SessionImpl>(engine, std::move(graph), std::move(options));
+  session->set_load_ms(trace::now_ms() - start);
+  SINTER_CO_CHECK_OK(co_await session->open());
+  co_return std::shared_ptr<Session>(session);
+}
+
+}  // namespace sinter
