@@ -57,6 +57,7 @@ Result<Report> run(Graph& graph, const Options& options) {
     Graph before = graph;
     Rewriter rewriter(graph, left);
     auto done = pass.run(rewriter);
+    remove_dead(graph);  // a dead reader would keep the next pass from fusing
     if (done) done = verify(graph);
     Report::Row row{std::string(pass.name), rewriter.count(), ""};
     if (!done) {
@@ -69,7 +70,6 @@ Result<Report> run(Graph& graph, const Options& options) {
     span.finish(row.failure.empty() ? StrCat(row.patches, " patches") : row.failure);
     report.rows.push_back(std::move(row));
   }
-  remove_dead(graph);
   return report;
 }
 

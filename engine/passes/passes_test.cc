@@ -180,7 +180,8 @@ TEST(Passes, BatchNormalizationFoldsIntoTheConvolution) {
   const ValueId x = b.input("x", {1, 3, 5, 5});
   ValueId y = b.op("Conv", {x, b.weight("w", {4, 3, 3, 3})}, "conv", conv_attrs({1, 1, 1, 1}));
   y = b.op("BatchNormalization",
-           {y, b.weight("scale", {4}), b.weight("bias", {4}), b.weight("mean", {4}), b.weight("var", {4}, 0.1, 2)}, "norm");
+           {y, b.weight("scale", {4}), b.weight("bias", {4}), b.weight("mean", {4}), b.weight("var", {4}, 0.1, 2)},
+           "norm");
   const Graph before = b.finish(b.op("Relu", {y}, "relu"));
   const Graph after = optimised(before);
   EXPECT_EQ(count(after, "BatchNormalization") + count(after, "Relu"), 0u) << print(after);
