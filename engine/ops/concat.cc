@@ -41,7 +41,7 @@ Result<> emit_parts(WgslContext& ctx, const Parts& all, bool join) {
     const std::span<const Part> parts(all.parts.data() + first, std::min(batch, all.parts.size() - first));
     std::vector<int64_t> counts{all.pitch};
     for (const Part& part : parts) counts.insert(counts.end(), {part.begin, part.length});
-    const int64_t unit = unit_elements(bytes, counts);
+    const int64_t unit = unit_elements(ctx, bytes, counts);
     const uint32_t unit_bytes = bytes * static_cast<uint32_t>(unit);
     wgsl::Writer writer(join ? "concat" : "split", ctx.target);
     if (!join) bind_units(writer, ctx, "whole", 0, unit_bytes);

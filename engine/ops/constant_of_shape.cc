@@ -48,7 +48,7 @@ Result<> device_constant(WgslContext& ctx) {
   const uint32_t bytes = SINTER_TRY(element_bytes(ctx, dtype));
   const int64_t numel = ctx.out_shape().numel();
   if (numel == 0) return {};
-  const uint32_t unit = unit_elements(bytes, std::array{numel});
+  const uint32_t unit = unit_elements(ctx, bytes, std::array{numel});
   wgsl::Writer writer("fill", ctx.target);
   bind_output_units(writer, "o", 0, bytes * unit);
   writer.linear(static_cast<uint64_t>(numel / unit));

@@ -246,6 +246,15 @@ Result<> reference_unique(const RefContext& ctx) {
   return {};
 }
 
+void unique_cases(std::vector<OpCase>& cases) {
+  cases.push_back(
+      {.name = "flat", .inputs = {{.shape = {6}, .values = {2, 1, 1, 3, 4, 3}, .constant = true}}, .outputs = 4});
+  cases.push_back({.name = "rows by place",
+                   .attrs = make_attrs({{"axis", int64_t{0}}, {"sorted", int64_t{0}}}),
+                   .inputs = {{.dtype = DType::i64, .shape = {3, 2}, .values = {2, 0, 1, 0, 2, 0}, .constant = true}},
+                   .outputs = 4});
+}
+
 }  // namespace
 
 extern const OpDef op_compress = {.name = "Compress",
@@ -274,6 +283,7 @@ extern const OpDef op_unique = {.name = "Unique",
                                 .notes = "the data must be computable before the run",
                                 .shape_operands = 0b1,
                                 .infer = infer_unique,
-                                .reference = reference_unique};
+                                .reference = reference_unique,
+                                .cases = unique_cases};
 
 }  // namespace sinter

@@ -66,7 +66,7 @@ Result<> device(WgslContext& ctx) {
   if (numel == 0) return {};
   const Extents e = extents(ctx.node, ctx.in_shape(0));
   const bool same = first_use(ctx.node, 1) == 0;  // a value that indexes itself is bound once, by element
-  const uint32_t unit = same ? 1 : unit_elements(bytes, std::array{e.inner});
+  const uint32_t unit = same ? 1 : unit_elements(ctx, bytes, std::array{e.inner});
   wgsl::Writer writer("gather", ctx.target);
   if (same) {
     SINTER_CHECK_OK(bind_index(writer, ctx, "a", 0));

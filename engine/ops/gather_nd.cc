@@ -91,7 +91,7 @@ Result<> device(WgslContext& ctx) {
   const Shape& data = ctx.in_shape(0);
   const Tuples t = tuples(ctx.node, data, ctx.in_shape(1));
   const Shape strides = row_major_strides(data);
-  const uint32_t unit = unit_elements(bytes, std::array{t.slice});
+  const uint32_t unit = unit_elements(ctx, bytes, std::array{t.slice});
   wgsl::Writer writer("gather_nd", ctx.target);
   bind_units(writer, ctx, "a", 0, bytes * unit);
   SINTER_CHECK_OK(bind_index(writer, ctx, "indices", 1));

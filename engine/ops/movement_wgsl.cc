@@ -21,7 +21,8 @@ struct Transposition {
 Transposition find_transposition(const StridedLoop& loop, const wgsl::Target& target) {
   Transposition found;
   const size_t rank = loop.dims.rank();
-  if (rank < 2 || target.max_invocations < kTile * kTile) return found;
+  // Workgroup memory is slow where a CPU plays the device.
+  if (rank < 2 || target.force_plain || target.software || target.max_invocations < kTile * kTile) return found;
   found.to_axis = rank - 1;
   const Shape &to = loop.strides[0], &from = loop.strides[1];
   if (to[rank - 1] != 1 || from[rank - 1] == 1) return found;
@@ -72,8 +73,8 @@ Result<uint32_t> element_bytes(const WgslContext& ctx, DType dtype) {
   return bytes;
 }
 
-uint32_t unit_elements(uint32_t bytes, std::span<const int64_t> counts) {
-  uint32_t elements = 16 / bytes;
+uint32_t unit_elements(const WgslContext& ctx, uint32_t bytes, std::span<const int64_t> counts) {
+  uint32_t elements = ctx.target.force_plain ? 1 : 16 / bytes;
   for (int64_t count : counts) {
     while (count % elements != 0) elements /= 2;
   }
@@ -123,7 +124,7 @@ Result<> emit_copy(WgslContext& ctx, std::string_view name, const DeviceCopy& co
   if (rank > 0 && loop.strides[0][rank - 1] == 1 && loop.strides[1][rank - 1] == 1) {
     std::vector<int64_t> counts{loop.dims[rank - 1], from_base, to_base};
     for (const Shape& strides : loop.strides) counts.insert(counts.end(), strides.begin(), strides.end() - 1);
-    unit = unit_elements(bytes, counts);
+    unit = unit_elements(ctx, bytes, counts);
     loop.dims[rank - 1] /= unit;
     from_base /= unit;
     to_base /= unit;

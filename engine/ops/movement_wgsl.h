@@ -18,7 +18,7 @@ Result<uint32_t> element_bytes(const WgslContext& ctx, DType dtype);
 
 /// How many elements of `bytes` fit a unit when each of `counts` (extents, strides and bases along a contiguous run)
 /// must be a whole number of units.
-uint32_t unit_elements(uint32_t bytes, std::span<const int64_t> counts);
+uint32_t unit_elements(const WgslContext& ctx, uint32_t bytes, std::span<const int64_t> counts);
 /// WGSL type of a unit: 2 "f16", 4 "u32", 8 "vec2<u32>", 16 "vec4<u32>".
 std::string_view unit_type(uint32_t bytes);
 

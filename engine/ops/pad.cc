@@ -142,10 +142,10 @@ std::vector<PadAxis> merge(const Pads& pads) {
 }
 
 // Elements per unit; the last axis is then counted in units.
-uint32_t widen(Mode mode, std::vector<PadAxis>& axes, uint32_t bytes) {
+uint32_t widen(const WgslContext& ctx, Mode mode, std::vector<PadAxis>& axes, uint32_t bytes) {
   if (axes.empty() || (mode != Mode::constant && !axes.back().whole())) return 1;
   PadAxis& last = axes.back();
-  const uint32_t unit = unit_elements(bytes, std::array{last.dim, last.before, last.out});
+  const uint32_t unit = unit_elements(ctx, bytes, std::array{last.dim, last.before, last.out});
   last = {last.dim / unit, 0, last.extent / unit, last.before / unit, last.out / unit};
   return unit;
 }
@@ -202,7 +202,7 @@ Result<> device(WgslContext& ctx) {
   const bool fills = pads.mode == Mode::constant;
   const bool computed_fill = fills && ctx.has(2) && !ctx.inputs[2].constant;
   std::vector<PadAxis> axes = merge(pads);
-  const uint32_t unit = computed_fill ? 1 : widen(pads.mode, axes, bytes);
+  const uint32_t unit = computed_fill ? 1 : widen(ctx, pads.mode, axes, bytes);
   wgsl::Writer writer("pad", ctx.target);
   const bool empty = ctx.in_shape(0).numel() == 0;
   if (!empty) bind_units(writer, ctx, "a", 0, bytes * unit);

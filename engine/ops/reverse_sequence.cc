@@ -62,7 +62,7 @@ Result<> device(WgslContext& ctx) {
   SINTER_CHECK_OK(check_distinct(ctx, 0, 1));
   const Axes axes = axes_of(ctx.node);
   const std::vector<int64_t> inner{shape.product(2, shape.rank())};
-  const uint32_t unit = unit_elements(bytes, inner);
+  const uint32_t unit = unit_elements(ctx, bytes, inner);
   wgsl::Writer writer("reverse_sequence", ctx.target);
   bind_units(writer, ctx, "a", 0, bytes * unit);
   SINTER_CHECK_OK(bind_index(writer, ctx, "lengths", 1));

@@ -244,7 +244,7 @@ Result<> device_nd(WgslContext& ctx) {
   const Tuples t = tuples(data, ctx.in_shape(1));
   if (t.count * t.slice == 0) return {};
   const Expr expr = SINTER_TRY(reduction(ctx.node));
-  const uint32_t unit = expr.empty() ? unit_elements(bytes, std::array{t.slice}) : 1;
+  const uint32_t unit = expr.empty() ? unit_elements(ctx, bytes, std::array{t.slice}) : 1;
   auto [writer, store] = SINTER_TRY(begin_scatter(ctx, "scatter_nd", expr, bytes * unit));
   const Shape strides = row_major_strides(data);
   const int64_t slice = t.slice / unit;

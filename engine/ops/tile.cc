@@ -77,7 +77,7 @@ Result<> device(WgslContext& ctx) {
   const size_t rank = tile.in.rank();
   uint32_t unit = 1;
   if (rank > 0) {
-    unit = unit_elements(bytes, std::array{tile.in[rank - 1]});
+    unit = unit_elements(ctx, bytes, std::array{tile.in[rank - 1]});
     tile.in[rank - 1] /= unit;
     tile.out[rank - 1] /= unit;
   }
