@@ -23,6 +23,7 @@ TEST(OpCases, EveryRowHasReferenceInferenceAndCases) {
 
 TEST(OpCases, ReferenceRunsEveryCase) {
   for (const OpDef* op : all_ops()) {
+    if (!op->cases) continue;  // the test above has said so
     std::vector<OpCase> cases;
     op->cases(cases);
     for (const OpCase& op_case : cases) {
