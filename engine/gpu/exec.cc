@@ -81,7 +81,7 @@ Result<Completion<>> start_segment(Executor& executor, std::shared_ptr<InFlight>
   Batch batch{writes.list, segment.commands};
   if (segment.read_bytes) {
     batch.read = prepared.staging.id();
-    batch.out = {prepared.read_back.get(), segment.read_bytes};
+    batch.out = {prepared.read_back.get(), static_cast<size_t>(segment.read_bytes)};
   }
   Completion<> done;
   spawn(executor, prepared.device->execute(batch),
