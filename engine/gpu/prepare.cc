@@ -37,7 +37,7 @@ Result<> check_dispatch(const plan::Plan& plan, size_t index, const wgsl::Target
   for (size_t i = 0; i < step.operands.size(); ++i) {
     const plan::DeviceOperand& operand = step.operands[i];
     const bool arena = operand.kind == plan::DeviceOperand::Kind::arena;
-    if (operand.bytes == 0) return bad_plan(plan, index, StrCat("binding ", i, " has no elements"));
+    if (arena && operand.bytes == 0) return bad_plan(plan, index, StrCat("binding ", i, " has no elements"));
     if (operand.bytes > target.max_binding_bytes) {
       return bad_plan(
           plan, index,
@@ -155,7 +155,13 @@ Result<std::vector<BufferRange>> ranges_of(const Prepared& prepared, size_t inde
                       StrCat("bytes ", operand.offset, " to ", operand.offset + operand.bytes, " of a weight of ",
                              weight.bytes, " bytes"));
     }
-    ranges.push_back({weight.buffer->id(), weight.offset + operand.offset, operand.bytes});
+    const uint64_t bytes = operand.bytes ? operand.bytes : weight.bytes - operand.offset;
+    if (bytes == 0 || bytes > prepared.device->target().max_binding_bytes) {
+      return bad_plan(*prepared.plan, index,
+                      StrCat("a weight of ", bytes, " bytes, one binding may have ",
+                             prepared.device->target().max_binding_bytes));
+    }
+    ranges.push_back({weight.buffer->id(), weight.offset + operand.offset, bytes});
   }
   if (!step.kernel.uniforms.empty()) {
     ranges.push_back({prepared.uniforms.id(), step.uniform_offset, uniform_bytes(step.kernel)});
