@@ -10,7 +10,10 @@ namespace {
 
 constexpr const plan::HostKernel* kKernels[] = {
     &kDepthwiseKernel,  // before the general one, which also accepts depthwise nodes
-    &kConvKernel,
+    &kConvKernel,      &kMatMulKernel,      &kGemmKernel,
+    &kMaxPoolKernel,   &kAveragePoolKernel, &kGlobalAveragePoolKernel,
+    &kSoftmaxKernel,   &kLogSoftmaxKernel,  &kTransposeKernel,
+    &kMapKernel,
 };
 
 #if HWY_TARGETS & (HWY_TARGETS - 1)

@@ -20,7 +20,13 @@ struct Epilogue {
   std::optional<Program> general;  // instead of the above
   std::array<const float*, Program::kMaxInputs> operands{};
 
-  bool plain() const { return !add && !general; }
+  /// For the part of the output that starts at element `first`.
+  void advance(size_t first) {
+    if (add) add += first;
+    for (const float*& operand : operands) {
+      if (operand) operand += first;
+    }
+  }
   /// The general expression, in place, on elements [first, first + count) of the output.
   void apply(float* out, size_t first, size_t count) const;
 };

@@ -17,6 +17,5 @@ extern const plan::HostKernel kGlobalAveragePoolKernel;
 extern const plan::HostKernel kSoftmaxKernel;
 extern const plan::HostKernel kLogSoftmaxKernel;
 extern const plan::HostKernel kTransposeKernel;
-extern const plan::HostKernel kConcatKernel;
 
 }  // namespace sinter::cpu

@@ -78,7 +78,7 @@ bool RunUnary(const RowOp& row) {
     case ScalarOp::logical_not:
       return Each<1>(row, [](VF x) { return Truth(hn::Eq(x, hn::Zero(F32()))); });
     case ScalarOp::is_nan:
-      return Each<1>(row, [](VF x) { return Truth(hn::Ne(x, x)); });
+      return Each<1>(row, [](VF x) { return hn::IfThenZeroElse(hn::Eq(x, x), Splat(1.0f)); });
     default:
       return false;
   }
@@ -117,7 +117,7 @@ bool RunBinary(const RowOp& row) {
 
 bool Run(const RowOp& row) {
   if (row.op == ScalarOp::select) {
-    return Each<3>(row, [](VF c, VF yes, VF no) { return hn::IfThenElse(hn::Ne(c, hn::Zero(F32())), yes, no); });
+    return Each<3>(row, [](VF c, VF yes, VF no) { return hn::IfThenElse(hn::Eq(c, hn::Zero(F32())), no, yes); });
   }
   return RunUnary(row) || RunBinary(row);
 }

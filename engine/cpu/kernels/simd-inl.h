@@ -32,10 +32,10 @@ HWY_INLINE VF Fma(VF a, VF b, VF c) {
 }
 
 // NaN rules. x86 and wasm return the second operand of Max and Min where either is NaN, Arm returns NaN: with the data
-// second, all of them keep its NaN.
+// second, all of them keep its NaN. Highway's Ne is false for NaN on AVX, so NaN is told by Eq.
 HWY_INLINE VF ClampKeepNaN(VF x, VF lo, VF hi) { return hn::Min(hi, hn::Max(lo, x)); }
-HWY_INLINE VF MaxEitherNaN(VF a, VF b) { return hn::IfThenElse(hn::Ne(a, a), a, hn::Max(a, b)); }
-HWY_INLINE VF MinEitherNaN(VF a, VF b) { return hn::IfThenElse(hn::Ne(a, a), a, hn::Min(a, b)); }
+HWY_INLINE VF MaxEitherNaN(VF a, VF b) { return hn::IfThenElse(hn::Eq(a, a), hn::Max(a, b), a); }
+HWY_INLINE VF MinEitherNaN(VF a, VF b) { return hn::IfThenElse(hn::Eq(a, a), hn::Min(a, b), a); }
 
 /// The first n < kLanes elements; the rest is zero. Touches no byte outside.
 HWY_INLINE VF LoadPart(const float* p, size_t n) {

@@ -34,6 +34,8 @@ struct SpatialKernels {
   void (*max_pool)(const TapRun&);
   /// Sum over the taps times `scale`.
   void (*sum_pool)(const TapRun&, float scale);
+  /// out[c] = scale * sum of in[r * stride + c] over the rows.
+  void (*sum_rows)(const float* in, size_t rows, size_t stride, size_t channels, float scale, float* out);
 };
 
 const SpatialKernels& spatial_kernels();

@@ -100,7 +100,23 @@ void SumPool(const TapRun& run, float scale) {
       [factor](VF v) HWY_ATTR { return hn::Mul(v, factor); });
 }
 
-const SpatialKernels kSpatial = {kLanes, &Depthwise, &MaxPool, &SumPool};
+void SumRows(const float* in, size_t rows, size_t stride, size_t channels, float scale, float* out) {
+  // In parts: the rounding error grows with the length of one part rather than with all rows.
+  constexpr size_t kPart = 64;
+  const F32 d;
+  EachChannel(channels, [&](size_t c, auto load, auto store) HWY_ATTR {
+    VF total = hn::Zero(d);
+    for (size_t first = 0; first < rows; first += kPart) {
+      VF part = hn::Zero(d);
+      const size_t last = first + kPart < rows ? first + kPart : rows;
+      for (size_t r = first; r < last; ++r) part = hn::Add(part, load(in + r * stride + c));
+      total = hn::Add(total, part);
+    }
+    store(hn::Mul(total, hn::Set(d, scale)), out + c);
+  });
+}
+
+const SpatialKernels kSpatial = {kLanes, &Depthwise, &MaxPool, &SumPool, &SumRows};
 
 }  // namespace
 
