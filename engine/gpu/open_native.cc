@@ -131,7 +131,7 @@ Facts facts_of(const Api& api, WGPUAdapter adapter) {
   if (api.AdapterGetInfo(adapter, &info) == WGPUStatus_Success) {
     facts.info = {text_of(info.vendor), text_of(info.architecture), text_of(info.device), text_of(info.description),
                   std::string(name_of(info.backendType))};
-    facts.software = info.adapterType == WGPUAdapterType_CPU;
+    facts.software = facts.info.software = info.adapterType == WGPUAdapterType_CPU;
     facts.computes = info.backendType != WGPUBackendType_Null;
     api.AdapterInfoFreeMembers(info);
   }
