@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include "engine/async/block_on_native.h"
 #include "engine/base/str.h"
@@ -243,12 +245,14 @@ TEST_F(NativeDeviceTest, TwoHundredCyclesStayFlat) {
     ASSERT_TRUE(out) << to_string(out.error());
     ASSERT_EQ((*out)[63], 127.0f);
   };
-  for (int i = 0; i < 40; ++i) cycle();  // drivers fill their caches
-  const long before = resident_kib();
-  for (int i = 0; i < 160; ++i) cycle();
-  const long grown = resident_kib() - before;
-  printf("resident: %ld KiB, grown by %ld KiB over 160 cycles\n", before, grown);
-  EXPECT_LT(grown, 4096) << "KiB over 160 cycles";
+  // A leak shows in every stretch; the growth of the allocator's pools does not.
+  long least = std::numeric_limits<long>::max();
+  for (int stretch = 0; stretch < 5; ++stretch) {
+    const long before = resident_kib();
+    for (int i = 0; i < 40; ++i) cycle();
+    least = std::min(least, resident_kib() - before);
+  }
+  EXPECT_LT(least, 40 * 16) << "KiB in 40 cycles";
 }
 
 TEST(NativeLibrary, NamesWhatIsMissingAndTheNextStep) {
