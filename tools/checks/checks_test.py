@@ -9,6 +9,8 @@ import unittest
 
 import layers
 import no_wait
+import ops
+import text
 import wasm
 
 CLANG = ["clang++-19", "--target=wasm32-wasi", "-std=c++23", "-fno-exceptions", "-fno-rtti", "-nostdlib"]
@@ -124,6 +126,41 @@ class Layers(unittest.TestCase):
 
     def test_ignores_comments(self):
         self.assertEqual(self.findings("engine/base/a.h", '// #include <mutex>\n/*\n#include "engine/api/api.h"\n*/\n'), [])
+
+
+class Ops(unittest.TestCase):
+    LIST = 'OP("", Add, op_add)\nOP("", Conv, op_conv)\n'
+    SOURCES = {"add.cc": 'SINTER_BINARY(op_add, "Add", 7)\n', "conv.cc": 'extern const OpDef op_conv;\nconst OpDef op_conv = {\n  .name = "Conv",'}
+
+    def findings(self, listing, sources):
+        rows, problems = ops.listed_rows(listing)
+        return problems + list(ops.compare(rows, ops.definitions(sources)))
+
+    def test_accepts_a_list_that_matches(self):
+        self.assertEqual(self.findings(self.LIST, self.SOURCES), [])
+
+    def test_finds_what_does_not_match(self):
+        reversed_list = "\n".join(reversed(self.LIST.splitlines()))
+        self.assertIn("sorted", self.findings(reversed_list, self.SOURCES)[0])
+        self.assertIn("twice", self.findings(self.LIST + 'OP("", Conv, op_conv)\n', self.SOURCES)[0])
+        self.assertIn("no file", self.findings(self.LIST, {"add.cc": self.SOURCES["add.cc"]})[0])
+        self.assertIn("not listed", self.findings(self.LIST.splitlines()[0], self.SOURCES)[0])
+        self.assertIn("names it Sub", self.findings(self.LIST, self.SOURCES | {"add.cc": 'SINTER_BINARY(op_add, "Sub", 7)'})[0])
+        self.assertIn("not of the form", self.findings("OP(Add)\n", {})[0])
+
+
+class Text(unittest.TestCase):
+    def findings(self, line):
+        return [why for pattern, why in text.RULES if pattern.search(line)]
+
+    def test_finds_what_must_not_be_committed(self):
+        for line in ["// TO" + "DO: later", "see /" + "home/me/file", '"resolved": "https://registry.' + 'example.org/a.tgz"', "x = 1; ",
+                     "<<<<<<< HEAD"]:
+            self.assertTrue(self.findings(line), line)
+
+    def test_leaves_the_rest_alone(self):
+        for line in ["#!/usr/bin/env bash", "https://example.org/home/page", "$root/work/x", "a registry package", "x = 1;"]:
+            self.assertEqual(self.findings(line), [], line)
 
 
 if __name__ == "__main__":

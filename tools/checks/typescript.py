@@ -19,7 +19,7 @@ def main():
             problems += [f"{folder}: {line}" for line in (done.stdout + done.stderr).strip().splitlines()]
     if not checked:
         problems.append("neither web/ nor site/ has a package.json with a script named check")
-    finish("types", problems, " and ".join(checked))
+    finish("typescript", problems, " and ".join(checked))
 
 
 if __name__ == "__main__":
