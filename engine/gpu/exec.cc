@@ -130,6 +130,17 @@ Task<> run_segment(std::shared_ptr<InFlight> flight, const Segment& segment, Hos
   co_return Result<>();
 }
 
+// No step writes an empty tensor: it exists from the start.
+Result<> make_empty_values(InFlight& flight) {
+  const plan::Plan& plan = *flight.prepared->plan;
+  for (size_t id = 0; id < plan.values.size(); ++id) {
+    const plan::PlannedValue& planned = plan.values[id];
+    if (!planned.live || planned.shape.numel() > 0 || flight.values[id]) continue;
+    flight.values[id] = SINTER_TRY(Tensor::alloc(planned.dtype, planned.shape, plan.graph->values[id].name));
+  }
+  return {};
+}
+
 Result<std::vector<Tensor>> take_outputs(const InFlight& flight) {
   const plan::Plan& plan = *flight.prepared->plan;
   std::vector<Tensor> outputs;
@@ -155,6 +166,7 @@ Task<std::vector<Tensor>> run(std::shared_ptr<Prepared> prepared, std::vector<Te
   auto flight = std::make_shared<InFlight>(InFlight{prepared, std::move(hold), {}});
   flight->values.resize(plan.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) flight->values[plan.graph->inputs[i]] = std::move(inputs[i]);
+  SINTER_CO_CHECK_OK(make_empty_values(*flight));
   for (const Segment& segment : prepared->segments) {
     SINTER_CO_CHECK_OK(co_await run_segment(flight, segment, host, cancel, trace));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ScatterElements, ScatterND: a copy of the data with updates written, or combined, at indices.
-// https://onnx.ai/onnx/operators/onnx__ScatterElements.html (11+), ScatterND (11+). Out-of-range indices: as Gather. Two updates
+// https://onnx.ai/onnx/operators/onnx__ScatterElements.html (11+; 9 as Scatter), ScatterND (11+). Out-of-range indices: as Gather. Two updates
 // of one element without reduction: the last wins on the CPU, either on the device (ONNX leaves it open).
 #include <algorithm>
 #include <array>
@@ -287,7 +287,7 @@ void nd_cases(std::vector<OpCase>& cases) {
 
 extern const OpDef op_scatter_elements = {
     .name = "ScatterElements",
-    .first_opset = 11,
+    .first_opset = 9,  // as Scatter
     .min_inputs = 3,
     .max_inputs = 3,
     .notes = "on webgpu, out-of-range indices computed during the run clamp to the axis",

@@ -84,24 +84,34 @@ Result<> reference(const RefContext& ctx) {
   return {};
 }
 
-// WGSL `key(x) -> u32`: larger elements have larger keys. Floats go by their bits, which NaN cannot upset.
+// WGSL `key(x) -> vec2<u32>`, high word first: larger elements have larger keys. Floats go by their bits, which NaN cannot
+// upset.
 Result<std::string> key_text(const WgslContext& ctx) {
-  constexpr std::string_view kFloatKey =
-      "fn float_key(x: f32) -> u32 {\n  let b = bitcast<u32>(x);\n  let magnitude = b & 0x7fffffffu;\n"
-      "  if (magnitude > 0x7f800000u) { return 0xffffffffu; }\n  if (magnitude == 0u) { return 0x80000000u; }\n"
-      "  return select(b | 0x80000000u, ~b, b >= 0x80000000u);\n}\n";
+  const std::string_view type = wgsl::element_type(storage(ctx, ctx.inputs[0]));
+  std::string_view result;
   switch (storage(ctx, ctx.inputs[0])) {
     case wgsl::Storage::f32:
-      return StrCat(kFloatKey, "fn key(x: f32) -> u32 { return float_key(x); }\n");
     case wgsl::Storage::f16:
-      return StrCat(kFloatKey, "fn key(x: f16) -> u32 { return float_key(f32(x)); }\n");
+      result =
+          "  let b = bitcast<u32>(f32(x));\n  let magnitude = b & 0x7fffffffu;\n"
+          "  if (magnitude > 0x7f800000u) { return vec2<u32>(0xffffffffu); }\n"
+          "  if (magnitude == 0u) { return vec2<u32>(0x80000000u); }\n"
+          "  return vec2<u32>(select(b | 0x80000000u, ~b, b >= 0x80000000u));\n";
+      break;
     case wgsl::Storage::i32:
-      return std::string("fn key(x: i32) -> u32 { return bitcast<u32>(x) ^ 0x80000000u; }\n");
+      result = "  return vec2<u32>(bitcast<u32>(x) ^ 0x80000000u);\n";
+      break;
     case wgsl::Storage::u32:
-      return std::string("fn key(x: u32) -> u32 { return x; }\n");
-    default:
+      result = "  return vec2<u32>(x);\n";
+      break;
+    case wgsl::Storage::words2:
+      result = ctx.inputs[0].dtype == DType::i64 ? "  return vec2<u32>(x.y ^ 0x80000000u, x.x);\n" : "  return x.yx;\n";
+      break;
+    case wgsl::Storage::none:
       return unsupported(ctx.node, StrCat("elements of ", name_of(ctx.inputs[0].dtype), " on the device"));
   }
+  return StrCat("fn key(x: ", type, ") -> vec2<u32> {\n", result,
+                "}\nfn less(a: vec2<u32>, b: vec2<u32>) -> bool { return a.x < b.x || (a.x == b.x && a.y < b.y); }\n");
 }
 
 // One thread an element: its rank is the number of elements that come before it.
@@ -128,9 +138,9 @@ Result<> device(WgslContext& ctx) {
   writer.body(
       StrCat("  let column = i % p.inner;\n  let place = i / p.inner % p.n;\n  let row = i / p.inner / p.n;\n"
              "  let mine = key(a[i]);\n  var rank = 0u;\n  for (var j = 0u; j < p.n; j++) {\n"
-             "    let other = key(a[(row * p.n + j) * p.inner + column]);\n    rank += u32(other ",
-             ctx.attrs().i("largest", 1) ? ">" : "<",
-             " mine || (other == mine && j < place));\n  }\n  if (rank >= p.k) { return; }\n"
+             "    let other = key(a[(row * p.n + j) * p.inner + column]);\n    let first = ",
+             ctx.attrs().i("largest", 1) ? "less(mine, other)" : "less(other, mine)",
+             ";\n    rank += u32(first || (all(other == mine) && j < place));\n  }\n  if (rank >= p.k) { return; }\n"
              "  let at = (row * p.k + rank) * p.inner + column;\n",
              values ? "  values[at] = a[i];\n" : "", places ? "  places[at] = vec2<u32>(place, 0u);\n" : ""));
   return emit(ctx, writer);
@@ -146,6 +156,8 @@ void cases(std::vector<OpCase>& cases) {
   add("largest of the last axis", DType::f32, {3, 70}, -1, 5, 1);
   add("smallest of axis 1", DType::f32, {2, 9, 3}, 1, 4, 0);
   add("equal int32", DType::i32, {2, 40}, -1, 40, 1);
+  add("int64", DType::i64, {2, 20}, 1, 7, 1);
+  add("uint64 smallest", DType::u64, {20}, 0, 7, 0);
   add("uint8 smallest", DType::u8, {30}, 0, 3, 0);
   add("float16", DType::f16, {2, 11}, 1, 2, 1);
   add("none", DType::f32, {2, 3}, 1, 0, 1);
@@ -153,16 +165,15 @@ void cases(std::vector<OpCase>& cases) {
 
 }  // namespace
 
-extern const OpDef op_top_k = {
-    .name = "TopK",
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .max_outputs = 2,
-    .notes = "k must be computable before the run; on webgpu at most 32768 elements of 32 bits or less",
-    .shape_operands = 0b10,
-    .infer = infer,
-    .reference = reference,
-    .wgsl = device,
-    .cases = cases};
+extern const OpDef op_top_k = {.name = "TopK",
+                               .min_inputs = 2,
+                               .max_inputs = 2,
+                               .max_outputs = 2,
+                               .notes = "k must be computable before the run; on webgpu at most 32768 elements an axis",
+                               .shape_operands = 0b10,
+                               .infer = infer,
+                               .reference = reference,
+                               .wgsl = device,
+                               .cases = cases};
 
 }  // namespace sinter

@@ -77,8 +77,9 @@ class Binder {
     }
   }
 
-  // The graph inputs that a missing shape operand is computed from: they must be given by value.
-  bool collect_needed(ValueId value) {
+  // Adds the graph inputs that a missing shape operand is computed from: they must be given by value. False where one of
+  // them is too large for that.
+  bool collect_needed(ValueId value, std::vector<ValueId>& needed) const {
     const NodeId producer = graph_.values[value].producer;
     if (producer == kNone) {
       const bool is_input = std::find(graph_.inputs.begin(), graph_.inputs.end(), value) != graph_.inputs.end();
@@ -86,16 +87,27 @@ class Binder {
       const PlannedValue& planned = bound_.values[value];
       if (planned.constant) return true;
       if (size_of(planned.dtype) * planned.shape.numel() > kMaxInferredConstantBytes) return false;
-      if (std::find(bound_.needed.begin(), bound_.needed.end(), value) == bound_.needed.end()) {
-        bound_.needed.push_back(value);
-      }
+      needed.push_back(value);
       return true;
     }
-    bool found = true;
     for (ValueId input : graph_.nodes[producer].inputs) {
-      if (input != kNone && !bound_.values[input].constant) found &= collect_needed(input);
+      if (input != kNone && !bound_.values[input].constant && !collect_needed(input, needed)) return false;
     }
-    return found;
+    return true;
+  }
+
+  // True where a shape operand of the node waits for the contents of graph inputs, which are then in `needed`.
+  bool waits_for_contents(const Node& node, const std::vector<TensorInfo>& inputs) {
+    std::vector<ValueId> needed;
+    for (size_t i = 0; i < inputs.size() && i < 32; ++i) {
+      if (!(node.op->shape_operands >> i & 1) || !inputs[i].present || inputs[i].constant) continue;
+      if (!collect_needed(node.inputs[i], needed)) return false;
+    }
+    for (ValueId value : needed) {
+      const bool listed = std::find(bound_.needed.begin(), bound_.needed.end(), value) != bound_.needed.end();
+      if (!listed) bound_.needed.push_back(value);
+    }
+    return !needed.empty();
   }
 
   Result<> bind_node(NodeId id) {
@@ -107,13 +119,9 @@ class Binder {
       }
     }
     const std::vector<TensorInfo> inputs = operand_infos(bound_.values, node.inputs);
-    for (size_t i = 0; i < inputs.size() && i < 32; ++i) {
-      if (!(node.op->shape_operands >> i & 1) || !inputs[i].present || inputs[i].constant) continue;
-      const size_t before = bound_.needed.size();
-      if (collect_needed(node.inputs[i]) && bound_.needed.size() > before) {
-        mark_broken(node);  // planned again once the caller has given the contents
-        return {};
-      }
+    if (waits_for_contents(node, inputs)) {
+      mark_broken(node);  // planned again once the caller has given the contents
+      return {};
     }
     auto outputs = infer_node(node, inputs, true);
     if (!outputs) {

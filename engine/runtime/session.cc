@@ -79,12 +79,16 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     const auto hold = SINTER_CO_TRY(co_await engine_->lane().enter());
     if (closed_) co_return fail(Code::Cancelled, "the session was closed while the run waited");
     SINTER_CO_CHECK_OK(options.cancel.check());
-    for (ValueId id : SINTER_CO_TRY(plan::needed_values(*graph_, bindings))) {
-      const size_t at = std::find(graph_->inputs.begin(), graph_->inputs.end(), id) - graph_->inputs.begin();
-      bindings.values.push_back({id, inputs[at]});
+    // Shapes that become known may need the contents of further inputs.
+    for (auto needed = SINTER_CO_TRY(plan::needed_values(*graph_, bindings)); !needed.empty();
+         needed = SINTER_CO_TRY(plan::needed_values(*graph_, bindings))) {
+      for (ValueId id : needed) {
+        const size_t at = std::find(graph_->inputs.begin(), graph_->inputs.end(), id) - graph_->inputs.begin();
+        bindings.values.push_back({id, inputs[at]});
+      }
+      std::sort(bindings.values.begin(), bindings.values.end(),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
     }
-    std::sort(bindings.values.begin(), bindings.values.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
     auto outputs = co_await run_bound(bindings, inputs, options.cancel);
     if (!outputs && can_fall_back(outputs.error())) {
       fall_back(outputs.error());
