@@ -374,16 +374,9 @@ class ProductKernel {
     bind(width, width, 1);
     const uint32_t block = static_cast<uint32_t>(std::min<int64_t>(p_.m, 4));
     const uint32_t blocks = static_cast<uint32_t>((p_.m + block - 1) / block);
-    const uint64_t groups = static_cast<uint64_t>(p_.n) * blocks;
-    const uint32_t columns = static_cast<uint32_t>(std::min<uint64_t>(groups, ctx_.target.max_groups));
-    constexpr uint32_t kThreads = 64;
-    writer_.grid(
-        {columns, static_cast<uint32_t>((groups + columns - 1) / columns), static_cast<uint32_t>(p_.batch.numel())},
-        {kThreads, 1, 1});
-    writer_.u32("columns", columns);
-    writer_.u32("groups", static_cast<uint32_t>(groups));
     writer_.declare("var<workgroup> part: array<f32, 64>;\n");
-    writer_.body("  let z = wid.z;\n  let group = wid.y * p.columns + wid.x;\n  if (group >= p.groups) { return; }\n");
+    writer_.groups(static_cast<uint64_t>(p_.n) * blocks, 64, static_cast<uint32_t>(p_.batch.numel()));
+    writer_.body("  let z = wid.z;\n");
     batch_offsets("wid.z");
     std::string text = StrCat("  let n = group % p.n;\n  let m0 = group / p.n * ", block, "u;\n");
     const std::string type = width == 4 ? "vec4<f32>" : "f32";

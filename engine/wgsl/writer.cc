@@ -79,6 +79,15 @@ void Writer::linear(uint64_t items, uint32_t group) {
   body("  let i: u32 = gid.y * p.row_ + gid.x;\n  if (i >= p.count_) { return; }\n");
 }
 
+void Writer::groups(uint64_t items, uint32_t threads, uint32_t layers) {
+  const uint64_t columns = items < target_.max_groups ? items : target_.max_groups;
+  const uint64_t rows = columns ? (items + columns - 1) / columns : 0;
+  grid({static_cast<uint32_t>(columns), static_cast<uint32_t>(rows), layers}, {threads, 1, 1});
+  u32("groups_", static_cast<uint32_t>(items));
+  u32("columns_", static_cast<uint32_t>(columns));
+  body("  let group: u32 = wid.y * p.columns_ + wid.x;\n  if (group >= p.groups_) { return; }\n");
+}
+
 void Writer::grid(std::array<uint32_t, 3> groups, std::array<uint32_t, 3> group_size) {
   kernel_.groups = groups;
   kernel_.group_size = group_size;

@@ -42,6 +42,9 @@ class Writer {
   /// One thread per item: emits `let i: u32 = ...` and the bounds check, and sets the grid, folded to two dimensions
   /// where one would exceed the device's limit.
   void linear(uint64_t items, uint32_t group = 64);
+  /// One workgroup of `threads` per item: emits `let group: u32 = ...` and the bounds check, and folds the grid likewise.
+  /// The z axis is left to the caller: `layers` workgroups deep.
+  void groups(uint64_t items, uint32_t threads, uint32_t layers = 1);
   /// A grid of workgroups with an explicit workgroup size; the text checks its own bounds.
   void grid(std::array<uint32_t, 3> groups, std::array<uint32_t, 3> group_size);
 
