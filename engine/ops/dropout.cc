@@ -27,8 +27,12 @@ Result<> infer_dropout(InferContext& ctx) {
     ctx.outputs[1].dtype = DType::boolean;
     ctx.outputs[1].shape = ctx.inputs[0].shape;
   }
-  if (ctx.has(2) && ctx.inputs[2].constant && (!ctx.has(1) || ctx.inputs[1].constant)) {
+  const bool known = (!ctx.has(2) || ctx.inputs[2].constant) && (!ctx.has(1) || ctx.inputs[1].constant);
+  if (known && ctx.has(2)) {
     return check_inference(ctx.node, ctx.has(1) ? ctx.inputs[1].constant : nullptr, ctx.inputs[2].constant);
+  }
+  if (ctx.concrete && ctx.has(2) && !ctx.inputs[2].constant) {
+    return unsupported(ctx.node, "training_mode is known only while running", kHint);
   }
   return {};
 }
@@ -44,9 +48,6 @@ Result<> reference_dropout(const RefContext& ctx) {
 }
 
 Result<> wgsl_dropout(WgslContext& ctx) {
-  if (ctx.has(2) && !ctx.inputs[2].constant) {
-    return unsupported(ctx.node, "training_mode is known only while running", kHint);
-  }
   if (ctx.out_shape().numel() == 0) return {};
   SINTER_CHECK_OK(emit_alias(ctx));
   if (ctx.outputs.size() < 2 || ctx.node.outputs[1] == kNone) return {};
@@ -82,6 +83,7 @@ const OpDef op_dropout = {
     .max_inputs = 3,
     .max_outputs = 2,
     .notes = "inference form",
+    .shape_operands = 0b110,  // a plan drops the copy only where it knows that nothing is dropped
     .alias = true,
     .infer = ops::infer_dropout,
     .reference = ops::reference_dropout,
