@@ -113,6 +113,10 @@ MatrixJob conv_job(const ConvShape& conv, int64_t batch, int64_t out_channels, i
   job.groups = static_cast<size_t>(groups);
   job.segments = conv.segments();
   job.k = conv.segment_floats() / job.groups;
+  // Neighbouring windows overlap: a point adds stride^2 of its window.
+  int64_t added = 1;
+  for (const WindowAxis& axis : conv.window.axes) added *= std::min(axis.kernel, axis.stride);
+  job.row_floats = static_cast<size_t>(conv.channels * added);
   job.patch_floats = conv.fused_width && conv.window.padded() ? job.segments * job.k : 0;
   job.out_stride = static_cast<size_t>(out_channels);
   return job;

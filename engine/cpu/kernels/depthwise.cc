@@ -22,11 +22,11 @@ const Packer* packer(const Node& node, std::span<const TensorInfo>, size_t opera
   return &kDepthwisePacker;
 }
 
-// The taps of a run, and the place of their weights.
 uint64_t scratch_bytes(const Node& node, std::span<const TensorInfo> inputs, std::span<const TensorInfo>,
                        unsigned threads) {
-  auto window = ops::resolve_window(node, *inputs[0].shape, inputs[1].shape->dims().subspan(2));
-  return window ? WindowRuns::scratch_bytes(*window, threads) : 0;
+  const Shape &in = *inputs[0].shape, &weight = *inputs[1].shape;
+  auto window = ops::resolve_window(node, in, weight.dims().subspan(2));
+  return window ? WindowRuns(*window, in[0], weight[0]).scratch_bytes(threads) : 0;
 }
 
 Result<> run(const plan::HostArgs& args) {
@@ -41,13 +41,14 @@ Result<> run(const plan::HostArgs& args) {
   const Epilogue epilogue = make_epilogue(args);
   float* out = args.outputs[0].mutable_data<float>().data();
 
-  const WindowRuns runs(window, in.shape()[0], static_cast<int64_t>(channels));
+  WindowRuns runs(window, in.shape()[0], static_cast<int64_t>(channels));
+  if (epilogue.general) runs.keep_channels_together();
   runs.each(in.data<float>().data(), out, args.scratch, args.pool, [&](const WindowRuns::Run& run) {
-    const size_t first = run.first_point * channels;
-    DepthwiseRun depthwise{run, weights.data, run.tap_ids, padded, bias, nullptr, epilogue.lo, epilogue.hi};
-    if (epilogue.add) depthwise.add = epilogue.add + first;
-    spatial_kernels().depthwise(depthwise);
-    if (epilogue.general) epilogue.apply(out, first, run.points * channels);
+    const size_t at = run.first_point * channels + run.first_channel;
+    const float* add = epilogue.add ? epilogue.add + at : nullptr;
+    spatial_kernels().depthwise({run, weights.data + run.first_channel, run.tap_ids, padded,
+                                 bias ? bias + run.first_channel : nullptr, add, epilogue.lo, epilogue.hi});
+    if (epilogue.general) epilogue.apply(out, at, run.points * channels);
   });
   return {};
 }

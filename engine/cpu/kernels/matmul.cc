@@ -73,6 +73,7 @@ MatrixJob job_of(size_t rows, size_t depth, size_t columns) {
   job.rows = rows;
   job.columns = columns;
   job.k = depth;
+  job.row_floats = depth;
   job.out_stride = columns;
   job.rows_fn = &matrix_rows;
   return job;
@@ -186,7 +187,11 @@ bool is_row(const Shape& c, size_t columns) {
   return static_cast<size_t>(c.numel()) == columns && c.rank() > 0 && static_cast<size_t>(c[c.rank() - 1]) == columns;
 }
 
-const Tensor* addend(const plan::HostArgs& args) { return own_inputs(args.node) > 2 ? args.inputs[2] : nullptr; }
+// Null where C is absent or weighs nothing: then its NaN does not count either.
+const Tensor* addend(const plan::HostArgs& args) {
+  const bool used = own_inputs(args.node) > 2 && args.node.attrs.f("beta", 1) != 0;
+  return used ? args.inputs[2] : nullptr;
+}
 
 bool gemm_accepts(const Node& node, std::span<const TensorInfo> inputs, std::span<const TensorInfo> outputs) {
   return floats(inputs) && inputs[0].shape->rank() == 2 && inputs[1].shape->rank() == 2 &&

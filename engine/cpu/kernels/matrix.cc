@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kAlign = 64;
 constexpr size_t kMaxLanes = 16;
-constexpr size_t kBlockBytes = 96 << 10;  // rows that one pass over the panels keeps in the second-level cache
+constexpr size_t kBlockBytes = 128 << 10;  // rows that one pass over the panels keeps in the second-level cache
 constexpr size_t kMaxBlockTiles = 32;
 constexpr size_t kChunksPerThread = 4;          // so that threads of unequal speed finish together
 constexpr uint64_t kMinParallelWork = 1 << 16;  // multiply-adds; below, waking a thread costs more than it brings
@@ -33,7 +33,7 @@ size_t panel_count(const GemmKernels& kernels, size_t columns) {
 Cut cut(const MatrixJob& job, const GemmKernels& kernels, unsigned threads) {
   Cut c;
   c.tiles = ceil_div(job.rows, kernels.height);
-  const size_t tile_bytes = kernels.height * job.segments * job.k * job.groups * sizeof(float);
+  const size_t tile_bytes = kernels.height * job.row_floats * sizeof(float);
   c.block_tiles = std::clamp<size_t>(kBlockBytes / std::max<size_t>(tile_bytes, 1), 1, kMaxBlockTiles);
   c.block_tiles = std::min(c.block_tiles, c.tiles);
   c.panel_parts = 1;

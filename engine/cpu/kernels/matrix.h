@@ -21,6 +21,7 @@ struct MatrixJob {
   size_t rows = 0, columns = 0;  // columns of one group
   size_t groups = 1;
   size_t segments = 1, k = 0;
+  size_t row_floats = 0;  // of the left operand that a row adds to the rows before it; for blocking
   size_t patch_floats = 0;
   RowsFn rows_fn = nullptr;
   const void* rows_context = nullptr;

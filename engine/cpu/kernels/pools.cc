@@ -19,8 +19,9 @@ bool accepts(const Node& node, std::span<const TensorInfo> inputs, std::span<con
 
 uint64_t scratch_bytes(const Node& node, std::span<const TensorInfo> inputs, std::span<const TensorInfo>,
                        unsigned threads) {
-  auto window = ops::resolve_window(node, *inputs[0].shape);
-  return window ? WindowRuns::scratch_bytes(*window, threads) : 0;
+  const Shape& in = *inputs[0].shape;
+  auto window = ops::resolve_window(node, in);
+  return window ? WindowRuns(*window, in[0], in[in.rank() - 1]).scratch_bytes(threads) : 0;
 }
 
 template <class Visit>

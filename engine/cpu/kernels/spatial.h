@@ -15,7 +15,8 @@ struct TapRun {
   size_t points;
   ptrdiff_t in_step;  // floats from one output point's window to the next one's
   size_t channels;
-  float* out;  // channels floats per point, one point after another
+  float* out;
+  size_t out_step;  // floats from one output point to the next one
 };
 
 struct DepthwiseRun : TapRun {

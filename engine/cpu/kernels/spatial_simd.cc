@@ -60,7 +60,7 @@ void Depthwise(const DepthwiseRun& run) {
         }
       }
       SINTER_UNROLL for (size_t i = 0; i < kCount; ++i) {
-        const size_t at = (p + i) * run.channels + c;
+        const size_t at = (p + i) * run.out_step + c;
         if (run.add) acc[i] = hn::Add(acc[i], load(run.add + at));
         store(ClampKeepNaN(acc[i], lo, hi), run.out + at);
       }
@@ -82,7 +82,7 @@ HWY_INLINE void Pool(const TapRun& run, VF start, F&& f, G&& finish) {
           acc[i] = f(acc[i], load(x + static_cast<ptrdiff_t>(i) * run.in_step));
         }
       }
-      SINTER_UNROLL for (size_t i = 0; i < kCount; ++i) store(finish(acc[i]), run.out + (p + i) * run.channels + c);
+      SINTER_UNROLL for (size_t i = 0; i < kCount; ++i) store(finish(acc[i]), run.out + (p + i) * run.out_step + c);
     });
   });
 }
