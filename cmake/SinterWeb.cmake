@@ -29,3 +29,12 @@ set(shipped ${CMAKE_BINARY_DIR}/sinter.wasm)
 add_custom_command(OUTPUT ${shipped} DEPENDS sinter_web VERBATIM
                    COMMAND ${LLVM_OBJCOPY} --strip-all $<TARGET_FILE:sinter_web> ${shipped})
 add_custom_target(sinter_wasm ALL DEPENDS ${shipped})
+
+# The web device under its own checks (tests/browser/hal.cc), run by the browser tests.
+set(hal_sources ${SINTER_COMMON_SOURCES} ${SINTER_WEB_SOURCES})
+list(FILTER hal_sources INCLUDE REGEX "^engine/(base|async|tensor|wgsl|gpu/device)")
+add_executable(sinter_hal tests/browser/hal.cc ${hal_sources})
+set_target_properties(sinter_hal PROPERTIES OUTPUT_NAME hal SUFFIX .wasm RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_compile_definitions(sinter_hal PRIVATE SINTER_HAVE_WEBGPU=0 SINTER_VERSION="${PROJECT_VERSION}")
+target_compile_options(sinter_hal PRIVATE ${SINTER_ENGINE_OPTIONS} -Os -mbulk-memory)
+target_link_options(sinter_hal PRIVATE -mexec-model=reactor -fuse-ld=lld)

@@ -31,7 +31,7 @@ export function launch({ webgpu = true, flags = [] } = {}) {
 }
 
 /** The package, the models, the test pages and, where present, the shared test data. */
-export function serve(options = {}) {
+export function serve({ extra = {}, ...options } = {}) {
   const shared = sharedFolder();
   return startServer({
     mounts: {
@@ -39,9 +39,17 @@ export function serve(options = {}) {
       '/models/': join(ROOT, 'models'),
       '/pages/': join(ROOT, 'tests/browser/pages'),
       ...(shared ? { '/shared/': shared } : {}),
+      ...extra,
     },
     ...options,
   });
+}
+
+/** Takes away what could suspend or block a thread; a page that still works has not used it. */
+function forbidWaiting() {
+  for (const [owner, name] of [[WebAssembly, 'Suspending'], [WebAssembly, 'promising'], [Atomics, 'wait'], [Atomics, 'waitAsync']]) {
+    Object.defineProperty(owner, name, { get() { throw new Error(`${name} was used`); } });
+  }
 }
 
 /** A fresh page with the test functions in `cases`; what the page logs as an error is thrown at `check()`. */
@@ -49,6 +57,7 @@ export async function openPage(browser, url, path = '/pages/blank.html') {
   const context = await browser.newContext();
   const page = await context.newPage();
   page.setDefaultTimeout(0);
+  await page.addInitScript(forbidWaiting);
   const problems = [];
   page.on('pageerror', (error) => problems.push(`uncaught: ${error.message}`));
   page.on('console', (message) => { if (message.type() === 'error') problems.push(message.text()); });

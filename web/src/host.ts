@@ -86,7 +86,15 @@ export class Host {
   static async start(url: URL, device?: GPUDevice): Promise<Host> {
     const module = await loadModule(url);
     const host = new Host(device);
-    const instance = await WebAssembly.instantiate(module, host.imports());
+    let instance: WebAssembly.Instance;
+    try {
+      instance = await WebAssembly.instantiate(module, host.imports());
+    } catch (error) {
+      throw error instanceof RangeError
+        ? new SinterError('OutOfMemory', `no memory for the module: ${textOf(error)}`, 'close other tabs or engines', [], error)
+        : new SinterError('InvalidInput', `${url} does not fit this sinter.js: ${textOf(error)}`,
+          'serve the sinter.wasm that came with this sinter.js', [], error);
+    }
     host.exports = instance.exports as unknown as Exports;
     const version = host.exports.sinter_version ? host.textAt(host.exports.sinter_version()) : 'unknown';
     if (version !== SINTER_VERSION) {
