@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI. Everything that can take time is asynchronous: the caller picks a request number, and the answer comes
+// through `complete(request, status, data, bytes)`; status 0 is success, anything else a Code plus one, with the error as
+// JSON {"message","chain","hint"}. What `data` points at is valid during that call only.
+//
+// On the web the functions are exports of the module and `complete` is the import "sinter"."complete".
+#pragma once
+
+#include <stdint.h>
+
+extern "C" {
+
+struct sinter_tensor {
+  const char* name;
+  uint32_t name_bytes;
+  uint32_t dtype;  // ONNX TensorProto.DataType
+  const int64_t* dims;
+  uint32_t rank;
+  const void* data;
+  uint32_t bytes;
+};
+
+/// Null where there is no memory. Blocks are aligned for any element type.
+void* sinter_alloc(uint32_t bytes);
+void sinter_free(void* block);
+const char* sinter_version();
+
+/// Options are lines KEY=VALUE. Engine: backend (auto, cpu, webgpu, reference), threads, low_power, events.
+/// Answer: JSON {"engine": handle}. An explicit webgpu engine opens its device here, so that its absence shows at once.
+void sinter_engine_open(uint32_t request, const char* options, uint32_t option_bytes);
+/// Sessions of the engine are closed with it.
+void sinter_engine_close(uint32_t engine);
+
+/// Takes over `model`, a block of sinter_alloc, whatever the outcome. Options: fusion (1, 0), off (a pass name, repeated),
+/// dim (NAME=N, repeated). Answer: JSON {"session","inputs","outputs"}.
+void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_t model_bytes, const char* options,
+                         uint32_t option_bytes);
+/// The tensors and what they point at stay the caller's and unchanged until the answer: an array of sinter_tensor.
+void sinter_session_run(uint32_t request, uint32_t session, const sinter_tensor* inputs, uint32_t count);
+/// Answered before it returns: JSON.
+void sinter_session_report(uint32_t request, uint32_t session);
+void sinter_session_close(uint32_t session);
+
+/// The request ends as Cancelled as soon as what it waits for allows; unknown numbers are ignored.
+void sinter_cancel(uint32_t request);
+/// To be called once, from a fresh turn of the event loop, after each `schedule_turn`.
+void sinter_turn();
+}

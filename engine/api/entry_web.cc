@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// The module's entry points. Each does its work, runs what has become ready, hands the devices' records to the host and
+// returns; nothing here or below it waits.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "engine/api/abi.h"
+#include "engine/api/json.h"
+#include "engine/api/options.h"
+#include "engine/base/check.h"
+#include "engine/base/memory.h"
+#include "engine/gpu/device_web.h"
+#include "engine/runtime/session.h"
+
+#define SINTER_IMPORT(name) __attribute__((import_module("sinter"), import_name(name)))
+#define SINTER_EXPORT(name) __attribute__((export_name(name)))
+
+extern "C" {
+SINTER_IMPORT("complete") void sinter_complete(uint32_t request, uint32_t status, const void* data, uint32_t bytes);
+SINTER_IMPORT("schedule_turn") void sinter_schedule_turn();
+SINTER_IMPORT("event") void sinter_event(uint32_t engine, const char* json, uint32_t bytes);
+/// Does not return: the host throws.
+SINTER_IMPORT("panic") void sinter_panic(const char* text, uint32_t bytes);
+}
+
+namespace sinter::api {
+namespace {
+
+/// The stage that began last, where the host can read it even after a trap.
+char g_last_stage[128];
+
+struct EngineEntry final : trace::Listener {
+  uint32_t handle = 0;
+  BackendChoice backend = BackendChoice::automatic;
+  bool events = false;
+  std::shared_ptr<Engine> engine;
+
+  void on_event(const trace::Event& event) override {
+    if (event.phase == trace::Phase::begin) {
+      const size_t length = std::min(event.stage.size(), sizeof g_last_stage - 1);
+      std::memcpy(g_last_stage, event.stage.data(), length);
+      g_last_stage[length] = 0;
+    }
+    if (!events) return;
+    Json json;
+    json.open('{').field("id", event.id).field("t_ms", event.t_ms).field("stage", event.stage);
+    json.field("phase", trace::phase_name(event.phase));
+    if (!event.node.empty()) json.field("node", event.node);
+    if (!event.detail.empty()) json.field("detail", event.detail);
+    json.close('}');
+    sinter_event(handle, json.text().data(), static_cast<uint32_t>(json.text().size()));
+  }
+};
+
+struct SessionEntry {
+  uint32_t engine = 0;
+  std::shared_ptr<Session> session;
+};
+
+struct Module {
+  uint32_t next_handle = 1;
+  std::map<uint32_t, std::shared_ptr<EngineEntry>> engines;
+  std::map<uint32_t, SessionEntry> sessions;
+  std::map<uint32_t, CancelSource> requests;
+};
+
+Module& module() {
+  static Module instance;
+  return instance;
+}
+
+void complete(uint32_t request, std::string_view text) {
+  sinter_complete(request, 0, text.data(), static_cast<uint32_t>(text.size()));
+}
+
+void complete(uint32_t request, const Error& error) {
+  const std::string json = error_json(error);
+  sinter_complete(request, static_cast<uint32_t>(error.code) + 1, json.data(), static_cast<uint32_t>(json.size()));
+}
+
+Error closed(std::string_view what) {
+  return Error{Code::InvalidInput, StrCat("the ", what, " is closed"), {}, StrCat("open another ", what)};
+}
+
+/// Runs what is ready. The engines by value: what runs may close one.
+void serve(bool new_turn) {
+  std::vector<std::shared_ptr<EngineEntry>> engines;
+  for (const auto& [handle, entry] : module().engines) engines.push_back(entry);
+  for (const auto& entry : engines) {
+    if (new_turn) entry->engine->executor().begin_turn();
+    entry->engine->executor().drain();
+  }
+  gpu::flush_web_devices();
+}
+
+CancelToken begin_request(uint32_t request) { return module().requests[request].token(); }
+
+/// Starts a task whose end answers the request; `answer(value)` does so on success.
+template <class T, class Answer>
+void start(std::shared_ptr<EngineEntry> entry, uint32_t request, Task<T> task, Answer answer) {
+  Executor& executor = entry->engine->executor();
+  spawn(executor, std::move(task), [entry = std::move(entry), request, answer](Result<T> result) {
+    module().requests.erase(request);
+    if (!result) return complete(request, result.error());
+    if constexpr (std::is_void_v<T>) {
+      answer();
+    } else {
+      answer(std::move(*result));
+    }
+  });
+  serve(false);
+}
+
+void io_json(Json& json, std::string_view name, const std::vector<IoInfo>& infos) {
+  json.key(name).open('[');
+  for (const IoInfo& info : infos) {
+    json.open('{').field("name", info.name).field("dtype", name_of(info.dtype)).key("shape").open('[');
+    for (const std::string& dim : info.shape) {
+      const bool number = !dim.empty() && dim.find_first_not_of("0123456789") == dim.npos;
+      number ? json.raw(dim) : json.value(dim);
+    }
+    json.close(']').close('}');
+  }
+  json.close(']');
+}
+
+std::string report_json(const SessionReport& report) {
+  Json json;
+  json.open('{').field("backend", plan::name_of(report.backend)).field("why", report.why).key("fallbacks").open('[');
+  for (const auto& fallback : report.fallbacks) {
+    json.open('{').field("from", fallback.from).field("to", fallback.to).field("reason", fallback.reason).close('}');
+  }
+  json.close(']').field("peakBytes", report.peak_bytes).field("pipelines", report.pipelines);
+  json.field("dispatches", report.dispatches).key("cpuSteps").open('[');
+  for (const auto& step : report.cpu_steps) {
+    json.open('{').field("node", step.node).field("op", step.op).field("reason", step.reason).close('}');
+  }
+  json.close(']').key("unsupported").open('[');
+  for (const plan::Refusal& refusal : report.unsupported) {
+    json.open('{').field("node", refusal.node).field("op", refusal.op).field("reason", refusal.reason);
+    json.field("hint", refusal.hint).close('}');
+  }
+  json.close(']').field("loadMs", report.load_ms).field("prepareMs", report.prepare_ms).close('}');
+  return json.text();
+}
+
+void answer_run(uint32_t request, const std::vector<NamedTensor>& outputs) {
+  std::vector<sinter_tensor> tensors;
+  for (const NamedTensor& output : outputs) {
+    const Tensor& tensor = output.tensor;
+    tensors.push_back({output.name.data(), static_cast<uint32_t>(output.name.size()),
+                       static_cast<uint32_t>(tensor.dtype()), tensor.shape().begin(),
+                       static_cast<uint32_t>(tensor.shape().rank()), tensor.bytes().data(),
+                       static_cast<uint32_t>(tensor.nbytes())});
+  }
+  sinter_complete(request, 0, tensors.data(), static_cast<uint32_t>(tensors.size() * sizeof(sinter_tensor)));
+}
+
+Result<std::vector<NamedTensor>> read_inputs(std::span<const sinter_tensor> inputs) {
+  std::vector<NamedTensor> tensors;
+  for (const sinter_tensor& input : inputs) {
+    std::string name(input.name, input.name_bytes);
+    const auto dtype = static_cast<DType>(input.dtype);
+    if (input.rank > kMaxRank) {
+      return fail(Code::InvalidInput, StrCat("input '", name, "' has ", input.rank, " dimensions"),
+                  StrCat("at most ", kMaxRank));
+    }
+    const Shape shape(std::span<const int64_t>(input.dims, input.rank));
+    const auto numel = checked_numel(shape);
+    if (!numel || static_cast<uint64_t>(*numel) * size_of(dtype) != input.bytes) {
+      return fail(Code::InvalidInput,
+                  StrCat("input '", name, "' of ", name_of(dtype), to_string(shape), " has ", input.bytes, " bytes"));
+    }
+    const auto* data = static_cast<const std::byte*>(input.data);
+    tensors.push_back({std::move(name), Tensor::view(dtype, shape, {data, input.bytes}, nullptr)});
+  }
+  return tensors;
+}
+
+Task<> open_engine(std::shared_ptr<EngineEntry> entry) {
+  if (entry->backend == BackendChoice::webgpu) SINTER_CO_TRY(co_await entry->engine->device());
+  co_return Result<>{};
+}
+
+void close_sessions_of(uint32_t engine) {
+  std::map<uint32_t, SessionEntry>& sessions = module().sessions;
+  for (auto at = sessions.begin(); at != sessions.end();) {
+    const auto current = at++;
+    if (current->second.engine != engine) continue;
+    const std::shared_ptr<Session> session = current->second.session;
+    sessions.erase(current);
+    session->close();
+  }
+}
+
+[[noreturn]] void panic(const char* condition, const char* file, int line) {
+  const std::string text = StrCat("check failed: ", condition, " (", file, ":", line, ")");
+  sinter_panic(text.data(), static_cast<uint32_t>(text.size()));
+  __builtin_trap();
+}
+
+}  // namespace
+}  // namespace sinter::api
+
+using namespace sinter;
+using namespace sinter::api;
+
+extern "C" {
+
+SINTER_EXPORT("sinter_alloc") void* sinter_alloc(uint32_t bytes) {
+  const size_t rounded = (size_t{bytes} + kAlignment) / kAlignment * kAlignment;
+  return rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
+}
+
+SINTER_EXPORT("sinter_free") void sinter_free(void* block) { std::free(block); }
+
+SINTER_EXPORT("sinter_version") const char* sinter_version() { return SINTER_VERSION; }
+
+SINTER_EXPORT("sinter_last_stage") const char* sinter_last_stage() { return g_last_stage; }
+
+SINTER_EXPORT("sinter_turn") void sinter_turn() { serve(true); }
+
+SINTER_EXPORT("sinter_gpu_done") void sinter_gpu_done(uint32_t batch) {
+  gpu::finish_web_batch(batch);
+  serve(false);
+}
+
+SINTER_EXPORT("sinter_cancel") void sinter_cancel(uint32_t request) {
+  const auto at = module().requests.find(request);
+  if (at == module().requests.end()) return;
+  CancelSource source = at->second;
+  source.cancel();
+  serve(false);
+}
+
+SINTER_EXPORT("sinter_engine_open")
+void sinter_engine_open(uint32_t request, const char* options, uint32_t option_bytes) {
+  set_check_handler(&panic);
+  auto settings = parse_engine_options({options, option_bytes});
+  if (!settings) return complete(request, settings.error());
+  auto entry = std::make_shared<EngineEntry>();
+  entry->handle = module().next_handle++;
+  entry->backend = settings->backend;
+  entry->events = settings->events;
+  settings->engine.listener = entry.get();
+  entry->engine = std::make_shared<Engine>(settings->engine);
+  entry->engine->executor().set_turn_hook([](void*) { sinter_schedule_turn(); }, nullptr);
+  module().engines[entry->handle] = entry;
+  begin_request(request);
+  start(entry, request, open_engine(entry),
+        [request, handle = entry->handle] { complete(request, StrCat("{\"engine\":", handle, "}")); });
+}
+
+SINTER_EXPORT("sinter_engine_close") void sinter_engine_close(uint32_t engine) {
+  const auto at = module().engines.find(engine);
+  if (at == module().engines.end()) return;
+  const std::shared_ptr<EngineEntry> entry = at->second;
+  close_sessions_of(engine);
+  module().engines.erase(engine);
+  entry->engine->executor().drain();
+  gpu::flush_web_devices();
+}
+
+SINTER_EXPORT("sinter_session_open")
+void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_t model_bytes, const char* options,
+                         uint32_t option_bytes) {
+  const std::shared_ptr<const void> owner(model, [](const void* block) { std::free(const_cast<void*>(block)); });
+  const auto at = module().engines.find(engine);
+  if (at == module().engines.end()) return complete(request, closed("engine"));
+  auto parsed = parse_session_options({options, option_bytes});
+  if (!parsed) return complete(request, parsed.error());
+  const std::shared_ptr<EngineEntry> entry = at->second;
+  parsed->backend = entry->backend;
+  parsed->cancel = begin_request(request);
+  ModelSource source{{static_cast<const std::byte*>(model), model_bytes}, owner};
+  start(entry, request, open_session(entry->engine, std::move(source), std::move(*parsed)),
+        [request, engine](std::shared_ptr<Session> session) {
+          if (!module().engines.contains(engine)) {
+            session->close();
+            return complete(request, closed("engine"));
+          }
+          const uint32_t handle = module().next_handle++;
+          module().sessions[handle] = {engine, session};
+          Json json;
+          json.open('{').field("session", handle);
+          io_json(json, "inputs", session->inputs());
+          io_json(json, "outputs", session->outputs());
+          json.close('}');
+          complete(request, json.text());
+        });
+}
+
+SINTER_EXPORT("sinter_session_run")
+void sinter_session_run(uint32_t request, uint32_t session, const sinter_tensor* inputs, uint32_t count) {
+  const auto at = module().sessions.find(session);
+  if (at == module().sessions.end()) return complete(request, closed("session"));
+  auto tensors = read_inputs({inputs, count});
+  if (!tensors) return complete(request, tensors.error());
+  const std::shared_ptr<Session> opened = at->second.session;
+  RunOptions options;
+  options.cancel = begin_request(request);
+  start(module().engines[at->second.engine], request, opened->run(std::move(*tensors), std::move(options)),
+        [request, opened](const std::vector<NamedTensor>& outputs) { answer_run(request, outputs); });
+}
+
+SINTER_EXPORT("sinter_session_report") void sinter_session_report(uint32_t request, uint32_t session) {
+  const auto at = module().sessions.find(session);
+  if (at == module().sessions.end()) return complete(request, closed("session"));
+  complete(request, report_json(at->second.session->report()));
+}
+
+SINTER_EXPORT("sinter_session_close") void sinter_session_close(uint32_t session) {
+  const auto at = module().sessions.find(session);
+  if (at == module().sessions.end()) return;
+  const std::shared_ptr<Session> opened = at->second.session;
+  module().sessions.erase(at);
+  opened->close();
+  serve(false);
+}
+
+}  // extern "C"
