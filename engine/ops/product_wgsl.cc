@@ -72,7 +72,7 @@ class ProductKernel {
 
   ProductMethod choose() const {
     constexpr int64_t kFewRows = 8, kLongSum = 32;
-    if (ctx_.target.max_invocations < 64) return ProductMethod::plain;
+    if (ctx_.target.max_invocations < 64 || ctx_.target.force_plain) return ProductMethod::plain;
     if (p_.m <= kFewRows) {
       if (p_.k < kLongSum) return ProductMethod::plain;
       if (p_.a.column == 1 && p_.b.row == 1) return ProductMethod::rows;

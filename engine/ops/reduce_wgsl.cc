@@ -66,7 +66,7 @@ class ReduceKernel {
 
  private:
   bool choose_shared() const {
-    if (loops_.count < 64 || ctx_.target.max_invocations < 64) return false;
+    if (loops_.count < 64 || ctx_.target.max_invocations < 64 || ctx_.target.force_plain) return false;
     // Neighbouring threads of the plain kernel read neighbouring elements only where the innermost axis is kept.
     const Shape& strides = loops_.reduced.strides[0];
     const bool dense = strides.rank() > 0 && strides[strides.rank() - 1] == 1;

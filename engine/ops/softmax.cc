@@ -76,7 +76,7 @@ Result<> wgsl_rows(WgslContext& ctx, Kind kind) {
   const Rows rows = rows_of(ctx.attrs(), ctx.out_shape());
   if (rows.count() * rows.length == 0) return {};
   const bool shared = rows.length >= 64 && (rows.inner == 1 || rows.count() < 256) && kind != Kind::hardmax &&
-                      ctx.target.max_invocations >= 64;
+                      ctx.target.max_invocations >= 64 && !ctx.target.force_plain;
   const uint32_t threads = rows.length >= 1024 && ctx.target.max_invocations >= 256 ? 256 : 64;
   wgsl::Writer writer(StrCat(ctx.node.op->name, shared ? "_shared" : ""), ctx.target);
   bind_input(writer, ctx, "x", 0);
