@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <random>
+
 #include "engine/base/str.h"
+#include "engine/onnx/external_data.h"
 #include "engine/onnx/parse.h"
 #include "engine/ops/print.h"
 #include "tests/support/onnx_writer.h"
@@ -269,6 +272,45 @@ TEST(Import, OldFormsBecomeNewOnes) {
   t::ModelWriter writer = model({t::node("Clip", {"x"}, {"y"}, {t::attr_float("min", 0), t::attr_float("max", 6)})});
   writer.opsets = {{"", 7}};
   EXPECT_THAT(printed(writer), HasSubstr("%y:float32[N,4] = Clip(%x, %y_min, %y_max)"));
+}
+
+// Files cut short, with a real model.
+
+struct Outcome {
+  bool loaded = false;
+  std::string text;  // the graph, or the error
+};
+
+Outcome outcome(std::span<const std::byte> bytes) {
+  const auto model = parse(bytes, nullptr);
+  if (!model) return {false, std::string(code_name(model.error().code))};
+  const auto graph = import(*model);
+  if (!graph) return {false, std::string(code_name(graph.error().code))};
+  std::string text = print(*graph);
+  for (const Value& value : graph->values) {
+    if (value.constant) text += StrCat("\n", value.name, to_string(value.constant.shape()));
+  }
+  return {true, std::move(text)};
+}
+
+TEST(Import, RealModelCutAnywhereIsInvalidOrTheSame) {
+  const auto file = map_file("models/fashion/squeezenet1_1_fashion.onnx");
+  ASSERT_TRUE(file) << to_string(file.error());
+  const Outcome whole = outcome(file->bytes);
+  ASSERT_TRUE(whole.loaded) << whole.text;
+  std::vector<size_t> cuts;
+  for (size_t i = 0; i < 600; ++i) cuts.push_back(i);
+  for (size_t i = 1; i <= 600 && i < file->bytes.size(); ++i) cuts.push_back(file->bytes.size() - i);
+  std::mt19937 random(1);
+  for (int i = 0; i < 500; ++i) cuts.push_back(random() % file->bytes.size());
+  for (const size_t cut : cuts) {
+    const Outcome part = outcome(file->bytes.first(cut));
+    if (part.loaded) {
+      EXPECT_EQ(part.text, whole.text) << "cut at " << cut;
+    } else {
+      EXPECT_EQ(part.text, "InvalidModel") << "cut at " << cut;
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/runner.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "cli/report.h"
+#include "engine/base/str.h"
+
+namespace sinter::cli {
+namespace {
+
+std::atomic<bool> g_interrupted{false};
+
+void on_interrupt(int) {
+  g_interrupted = true;
+  std::signal(SIGINT, SIG_DFL);
+}
+
+}  // namespace
+
+void catch_interrupt() { std::signal(SIGINT, on_interrupt); }
+
+TraceFile::~TraceFile() {
+  if (file_.is_open()) file_ << "\n]\n";
+}
+
+Result<> TraceFile::open(const std::string& path) {
+  if (path.empty()) return {};
+  file_.open(path, std::ios::binary);
+  if (!file_)
+    return fail(Code::Io, StrCat("cannot write the trace '", path, "': ", std::strerror(errno)), "check the path");
+  file_ << "[";
+  return {};
+}
+
+void TraceFile::write(const trace::Event& event, double start_ms, std::optional<double> duration_ms) {
+  if (!file_.is_open()) return;
+  Json row = {{"name", event.stage}, {"cat", "sinter"}, {"ph", duration_ms ? "X" : "i"}, {"ts", start_ms * 1e3}};
+  if (duration_ms) {
+    row["dur"] = *duration_ms * 1e3;
+  } else {
+    row["s"] = "p";
+  }
+  row["pid"] = 1;
+  row["tid"] = 1;
+  row["args"] = {{"node", event.node}, {"detail", event.detail}};
+  file_ << (first_ ? "\n" : ",\n") << row.dump(-1, ' ', false, Json::error_handler_t::replace);
+  first_ = false;
+}
+
+void TraceFile::on_event(const trace::Event& event) {
+  switch (event.phase) {
+    case trace::Phase::begin:
+      open_.push_back({event});
+      break;
+    case trace::Phase::point:
+      write(event, event.t_ms, std::nullopt);
+      break;
+    case trace::Phase::end: {
+      const auto at = std::find_if(open_.begin(), open_.end(), [&](const Open& o) { return o.begin.id == event.id; });
+      if (at == open_.end()) break;
+      trace::Event whole = at->begin;
+      if (!event.detail.empty()) whole.detail += StrCat(whole.detail.empty() ? "" : "; ", event.detail);
+      write(whole, whole.t_ms, event.t_ms - whole.t_ms);
+      open_.erase(at);
+      break;
+    }
+  }
+}
+
+std::string TraceFile::open_stage() const {
+  if (open_.empty()) return "nothing";
+  const trace::Event& event = open_.back().begin;
+  return StrCat("'", event.stage, "'", event.node.empty() ? "" : " of node ", event.node);
+}
+
+Result<std::unique_ptr<Runner>> Runner::make(const CommonOptions& options) {
+  if (!options.inject.empty() || !options.inject_device.empty()) {
+    return fail(Code::Unsupported, "fault injection is not part of this build",
+                "run without --inject and --inject-device");
+  }
+  std::unique_ptr<Runner> runner(new Runner(options));
+  SINTER_CHECK_OK(runner->trace_.open(options.trace));
+  EngineOptions engine;
+  engine.threads = options.threads;
+  engine.timeout_ms = options.timeout_ms;
+  engine.listener = &runner->trace_;
+  runner->engine_ = std::make_shared<Engine>(engine);
+  return runner;
+}
+
+Runner::~Runner() {
+  // The coroutine of a task that never ended still refers to the engine: both stay until the process ends.
+  if (stuck_) new std::shared_ptr<Engine>(engine_);
+}
+
+bool Runner::turn() {
+  Executor& executor = engine_->executor();
+  if (g_interrupted && !cancel_.token().cancelled()) cancel_.cancel();
+  executor.begin_turn();
+  bool moved = !executor.idle();
+  executor.drain();
+  moved |= engine_->poll();
+  if (moved) {
+    idle_turns_ = 0;
+    return true;
+  }
+  // A short spin first: most device work ends within microseconds.
+  if (++idle_turns_ > 100) std::this_thread::sleep_for(std::chrono::microseconds(idle_turns_ > 1000 ? 1000 : 50));
+  return false;
+}
+
+void Runner::progress() { last_progress_ms_ = trace::now_ms(); }
+
+bool Runner::stalled() { return trace::now_ms() - last_progress_ms_ > options_.timeout_ms; }
+
+std::unexpected<Error> Runner::timeout_error() {
+  stuck_ = true;
+  return fail(Code::Timeout, StrCat("nothing has moved for ", options_.timeout_ms, " ms in ", trace_.open_stage()),
+              "the device or its driver hangs: try --backend cpu, or a longer --timeout");
+}
+
+Result<ModelFile> open_model_file(const std::string& path) {
+  ModelFile model;
+  model.file = SINTER_TRY(onnx::map_file(path));
+  model.external = onnx::external_data_in(std::filesystem::path(path).parent_path().string());
+  return model;
+}
+
+Result<std::shared_ptr<Session>> Runner::open(const std::string& path, SessionOptions options) {
+  const ModelFile model = SINTER_TRY(open_model_file(path));
+  options.cancel = cancel();
+  auto session = wait(open_session(engine_, model.source(), std::move(options)));
+  if (!session) return std::unexpected(std::move(session).error().with_context(StrCat("loading '", path, "'")));
+  return std::move(*session);
+}
+
+}  // namespace sinter::cli
