@@ -3,6 +3,7 @@
 // integers, integers wrap; what ONNX leaves undefined (out of range, NaN) may differ between host and device. The device
 // moves 64-bit integers as two words and converts them exactly up to 24 bits, correctly rounded up to 32.
 // Refused: strings, float8 and narrower types.
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/util.h"
@@ -30,8 +31,8 @@ Result<> infer_cast(InferContext& ctx) {
 Result<> infer_cast_like(InferContext& ctx) { return infer_to(ctx, ctx.inputs[1].dtype); }
 
 Result<> reference_cast(const RefContext& ctx) {
-  const Shape shape = ctx.out().shape();
-  ctx.out() = SINTER_TRY(convert(ctx.in(0), ctx.out().dtype())).reshaped(shape);
+  const Tensor converted = SINTER_TRY(convert(ctx.in(0), ctx.out().dtype()));
+  std::copy(converted.bytes().begin(), converted.bytes().end(), ctx.out().mutable_bytes().begin());
   return {};
 }
 
