@@ -44,10 +44,15 @@ DirectForm choose_form(const ConvGeometry& g, const wgsl::Target& target) {
   form.x4 = g.channels_per_group() % 4 == 0;
   form.y4 = g.filters % 4 == 0;
   form.grouped = g.group > 1;
-  // A GPU hides latency with threads: where outputs are few, threads share them. A CPU that plays a GPU only loses by it.
+  // Each load of a weight serves the whole tile; a CPU that plays a GPU pays for loads and has few threads to feed. A GPU
+  // hides latency with threads: where outputs are few, threads share them.
+  if (target.software) {
+    form.tile = 8;
+    return form;
+  }
   const int64_t threads = g.batch * g.window.out_points() / 4 * ((g.filters + 3) / 4);
   const int64_t steps = form.x4 ? g.channels_per_group() / 4 : g.channels_per_group();
-  if (!target.software && split_fits(target) && threads < (1 << 14) && steps >= kSlices) {
+  if (split_fits(target) && threads < (1 << 14) && steps >= kSlices) {
     form.tile = 2;
     form.slices = kSlices;
   }
