@@ -39,7 +39,7 @@ struct InferContext {
 };
 
 /// Reference execution on the host: plain loops, double accumulation. Inputs are aligned; outputs are allocated with
-/// the inferred dtype and shape and zero-filled.
+/// the inferred dtype and shape and zero-filled, often in an arena: rows write elements and never assign the handle.
 struct RefContext {
   const Node& node;
   std::span<const Tensor* const> inputs;  // null for absent optional inputs
