@@ -65,10 +65,10 @@ Error error_of(WGPUErrorType type, std::string message);
 
 struct OpenedDevice {
   const Api* api = nullptr;
+  std::shared_ptr<Trouble> trouble;  // outlives the device, whose release may still report
   Ref<WGPUInstance> instance;
   Ref<WGPUDevice> device;
   Ref<WGPUQueue> queue;
-  std::shared_ptr<Trouble> trouble;
   wgsl::Target target;
   AdapterInfo adapter;
 };

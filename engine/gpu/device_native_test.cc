@@ -252,6 +252,9 @@ TEST_F(NativeDeviceTest, TwoHundredCyclesStayFlat) {
     for (int i = 0; i < 40; ++i) cycle();
     least = std::min(least, resident_kib() - before);
   }
+#if defined(__has_feature) && __has_feature(address_sanitizer)
+  return;  // its quarantine grows by design
+#endif
   EXPECT_LT(least, 40 * 16) << "KiB in 40 cycles";
 }
 

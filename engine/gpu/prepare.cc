@@ -141,6 +141,20 @@ Result<Task<>> create_buffers(Prepared& prepared) {
   return prepared.device->pop_error_scope();
 }
 
+// Buffers of the plan and weights of the session.
+Task<> fill(std::shared_ptr<Prepared> prepared, std::shared_ptr<DeviceWeights> weights, plan::WeightSource& source,
+            CancelToken cancel, trace::Log* trace) {
+  trace::Span upload(trace, "upload");
+  Task<> buffers = SINTER_CO_TRY(create_buffers(*prepared));
+  prepared->weights = SINTER_CO_TRY(co_await weights->upload(*prepared->plan, source, cancel));
+  Result<> created = co_await std::move(buffers);
+  if (!created) {
+    co_return std::unexpected(std::move(created).error().with_context(
+        StrCat("allocating ", prepared->device_bytes(), " bytes for activations, outputs and uniforms")));
+  }
+  co_return created;
+}
+
 Result<std::vector<BufferRange>> ranges_of(const Prepared& prepared, size_t index) {
   const plan::Step& step = prepared.plan->steps[index];
   std::vector<BufferRange> ranges;
@@ -157,9 +171,9 @@ Result<std::vector<BufferRange>> ranges_of(const Prepared& prepared, size_t inde
     }
     const uint64_t bytes = operand.bytes ? operand.bytes : weight.bytes - operand.offset;
     if (bytes == 0 || bytes > prepared.device->target().max_binding_bytes) {
-      return bad_plan(*prepared.plan, index,
-                      StrCat("a weight of ", bytes, " bytes, one binding may have ",
-                             prepared.device->target().max_binding_bytes));
+      return bad_plan(
+          *prepared.plan, index,
+          StrCat("a weight of ", bytes, " bytes, one binding may have ", prepared.device->target().max_binding_bytes));
     }
     ranges.push_back({weight.buffer->id(), weight.offset + operand.offset, bytes});
   }
@@ -237,20 +251,14 @@ Task<std::shared_ptr<Prepared>> prepare(std::shared_ptr<PipelineCache> pipelines
   Completion<std::vector<PipelineId>> compiled = start_compiling(executor, *pipelines, {plan, kernels});
   cancel.link(compiled);
 
-  {
-    trace::Span upload(trace, "upload");
-    Task<> buffers = SINTER_CO_TRY(create_buffers(*prepared));
-    prepared->weights = SINTER_CO_TRY(co_await weights->upload(*plan, source, cancel));
-    Result<> created = co_await std::move(buffers);
-    if (!created) {
-      co_return std::unexpected(std::move(created).error().with_context(
-          StrCat("allocating ", prepared->device_bytes(), " bytes for activations, outputs and uniforms")));
-    }
-  }
-  std::vector<PipelineId> ids = SINTER_CO_TRY(co_await compiled);
+  Result<> uploaded = co_await fill(prepared, weights, source, cancel, trace);
+  // Awaited even where the upload failed: what was started has ended when this returns.
+  Result<std::vector<PipelineId>> ids = co_await compiled;
   compile.finish();
+  SINTER_CO_CHECK_OK(std::move(uploaded));
+  SINTER_CO_CHECK_OK(ids);
   SINTER_CO_CHECK_OK(cancel.check());
-  SINTER_CO_CHECK_OK(co_await bind(prepared, kernels, std::move(ids)));
+  SINTER_CO_CHECK_OK(co_await bind(prepared, kernels, *std::move(ids)));
   SINTER_CO_CHECK_OK(cancel.check());
   co_return prepared;
 }

@@ -62,6 +62,16 @@ TEST_F(PrepareTest, HostStepsSplitTheRun) {
   EXPECT_EQ(device_->count("submit"), 2u);
 }
 
+TEST_F(PrepareTest, ALateUploadOfAnInputDoesNotSplitTheRun) {
+  auto plan = TinyPlan().plan;
+  plan->steps.insert(plan->steps.begin() + 1, TinyPlan::move(plan::Step::Kind::upload, TinyPlan::kX));
+  auto segments = cut_segments(*plan);
+  ASSERT_TRUE(segments);
+  ASSERT_EQ(segments->size(), 1u);
+  EXPECT_EQ((*segments)[0].writes.size(), 1u);
+  EXPECT_EQ((*segments)[0].commands.size(), 3u);
+}
+
 TEST_F(PrepareTest, ASecondLoadCompilesAndUploadsNothing) {
   ASSERT_TRUE(prepare_plan(TinyPlan().plan));
   EXPECT_EQ(pipelines_->compiled(), 2u);

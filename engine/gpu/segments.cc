@@ -83,6 +83,11 @@ class Cutter {
     const ValueId value = plan_.steps[step].inputs[0];
     if (bytes_of(value) == 0) return {};
     const uint64_t offset = SINTER_TRY(place_of(value));
+    // The place of a graph input is its own from the first step on, wherever its upload stands.
+    if (std::ranges::find(plan_.graph->inputs, value) != plan_.graph->inputs.end()) {
+      segments_.front().writes.push_back({value, offset, bytes_of(value)});
+      return {};
+    }
     // Writes come before all commands of a segment, which may still use that part of the arena.
     if (!current().host_steps.empty() || !current().commands.empty()) segments_.emplace_back();
     current().writes.push_back({value, offset, bytes_of(value)});
