@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/case_runner.h"
 
-#include <cmath>
 #include <random>
 
 #include "engine/async/block_on_native.h"
 #include "engine/base/str.h"
 #include "engine/ops/infer.h"
+#include "engine/tensor/compare.h"
 
 namespace sinter::testing {
 
@@ -191,22 +191,9 @@ Result<std::vector<Tensor>> DeviceRunner::run(const CaseSetup& setup, const wgsl
 }
 
 std::string difference(const Tensor& expected, const Tensor& actual, double rtol, double atol) {
-  if (expected.dtype() != actual.dtype() || !(expected.shape() == actual.shape())) {
-    return StrCat("expected ", name_of(expected.dtype()), to_string(expected.shape()), ", got ",
-                  name_of(actual.dtype()), to_string(actual.shape()));
-  }
-  for (size_t i = 0; i < expected.numel(); ++i) {
-    if (is_float(expected.dtype())) {
-      const double a = get_f64(expected, i), b = get_f64(actual, i);
-      if (std::isnan(a) && std::isnan(b)) continue;
-      if (a == b || std::fabs(a - b) <= atol + rtol * std::fabs(a)) continue;
-      return StrCat("element ", i, ": expected ", a, ", got ", b);
-    }
-    if (get_i64(expected, i) != get_i64(actual, i)) {
-      return StrCat("element ", i, ": expected ", get_i64(expected, i), ", got ", get_i64(actual, i));
-    }
-  }
-  return "";
+  const auto compared = compare(actual, expected, {rtol, atol});
+  if (!compared) return to_string(compared.error());
+  return compared->equal() ? "" : to_string(*compared, expected.shape());
 }
 
 }  // namespace sinter::testing
