@@ -28,21 +28,33 @@ Result<> check_versions(const Model& model) {
   return {};
 }
 
-/// One error for all refused nodes.
+/// "node 'a' (Foo): why" or, for several alike, "Foo: why (nodes 'a', 'b')".
+std::string describe_alike(std::span<const RefusedNode* const> alike) {
+  constexpr size_t kNamed = 20;
+  const RefusedNode& first = *alike[0];
+  if (alike.size() == 1) {
+    return first.op.empty() ? StrCat("'", first.node, "': ", first.reason)
+                            : StrCat("node '", first.node, "' (", first.op, "): ", first.reason);
+  }
+  std::string text = StrCat(first.op, first.op.empty() ? "" : ": ", first.reason, " (", alike.size(), " of them: ");
+  for (size_t i = 0; i < alike.size() && i < kNamed; ++i) StrAppend(text, StrCat(i ? ", '" : "'", alike[i]->node, "'"));
+  return text + (alike.size() > kNamed ? ", ...)" : ")");
+}
+
+/// One error for all refused nodes, alike ones together.
 std::unexpected<Error> unsupported(const std::vector<RefusedNode>& refused) {
-  constexpr size_t kListed = 100;
   Error error{Code::Unsupported, "", {}, ""};
   if (refused.size() > 1) error.message = StrCat(refused.size(), " parts of the model are not supported: ");
+  std::vector<std::vector<const RefusedNode*>> groups;
   std::vector<std::string_view> hints;
-  for (size_t i = 0; i < refused.size(); ++i) {
-    const RefusedNode& r = refused[i];
-    if (i == kListed) StrAppend(error.message, StrCat("; and ", refused.size() - kListed, " more"));
-    if (i < kListed) {
-      StrAppend(error.message, StrCat(i ? "; " : "", r.op.empty() ? "" : "node ", "'", r.node, "'",
-                                      r.op.empty() ? "" : " (", r.op, r.op.empty() ? ": " : "): ", r.reason));
-    }
+  for (const RefusedNode& r : refused) {
+    const auto same = [&](const auto& group) { return group[0]->op == r.op && group[0]->reason == r.reason; };
+    auto at = std::find_if(groups.begin(), groups.end(), same);
+    if (at == groups.end()) at = groups.emplace(groups.end());
+    at->push_back(&r);
     if (!r.hint.empty() && std::find(hints.begin(), hints.end(), r.hint) == hints.end()) hints.push_back(r.hint);
   }
+  for (size_t i = 0; i < groups.size(); ++i) StrAppend(error.message, StrCat(i ? "; " : "", describe_alike(groups[i])));
   for (size_t i = 0; i < hints.size() && i < 3; ++i) StrAppend(error.hint, StrCat(i ? "; " : "", hints[i]));
   return std::unexpected(std::move(error));
 }

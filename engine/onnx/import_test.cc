@@ -190,6 +190,16 @@ TEST(Import, AllUnsupportedNodesAtOnce) {
   EXPECT_EQ(refused[1].op, "Frobnicate");
 }
 
+TEST(Import, UnsupportedNodesThatAreAlikeAreToldTogether) {
+  const Error error =
+      error_of(model({t::node("Frobnicate", {"x"}, {"a"}, {}, "one"), t::node("Frobnicate", {"a"}, {"b"}, {}, "two"),
+                      t::node("Relux", {"b"}, {"y"}, {}, "three")}));
+  EXPECT_EQ(error.message,
+            "3 parts of the model are not supported: Frobnicate: ONNX has no operator of this name (2 of them: 'one', "
+            "'two'); "
+            "node 'three' (Relux): ONNX has no operator of this name");
+}
+
 TEST(Import, WhatItRefusesSaysWhatWouldWork) {
   Error error = error_of(model({t::node("If", {"x"}, {"y"}, {t::attr_graph("then_branch", t::Message())}, "branch")}));
   EXPECT_EQ(error.code, Code::Unsupported);
