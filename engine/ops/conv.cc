@@ -63,10 +63,20 @@ Result<> infer(InferContext& ctx) {
 /// Adds one tap's contribution to a row of outputs: those whose input position lies inside the input.
 void add_tap(std::span<double> row, const WindowAxis& axis, int64_t tap, const double* x, int64_t stride,
              double weight) {
-  for (int64_t o = 0; o < axis.out; ++o) {
-    const int64_t at = axis.at(o, tap);
-    if (axis.inside(at)) row[static_cast<size_t>(o)] += weight * x[at * stride];
-  }
+  const int64_t first = axis.at(0, tap);  // position that output 0 reads
+  const int64_t begin = first >= 0 ? 0 : (-first + axis.stride - 1) / axis.stride;
+  const int64_t end = first >= axis.in ? 0 : std::min(axis.out, (axis.in - 1 - first) / axis.stride + 1);
+  const int64_t step = axis.stride * stride;
+  for (int64_t o = begin; o < end; ++o) row[static_cast<size_t>(o)] += weight * x[first * stride + o * step];
+}
+
+/// A window of one tap reads the image as one long row.
+void flatten_pointwise(Window& window, SpatialDims& in, SpatialDims& out) {
+  const auto& [depth, height, width] = window.axes;
+  if (!window.pointwise() || depth.stride * height.stride * width.stride != 1) return;
+  const int64_t points = window.in_points();
+  window.axes = {WindowAxis{}, WindowAxis{}, WindowAxis{.in = points, .out = points}};
+  in.spatial = out.spatial = {1, 1, points};
 }
 
 struct Operands {
@@ -105,6 +115,7 @@ Result<> reference(const RefContext& ctx) {
   conv.out = SINTER_TRY(spatial_dims(node, y.shape()));
   conv.x = x.data<double>();
   conv.w = w.data<double>();
+  flatten_pointwise(conv.geometry.window, conv.in, conv.out);
   HostEpilogue finish = SINTER_TRY(HostEpilogue::make(ctx));
   const auto& [depth, height, width] = conv.geometry.window.axes;
   Tensor row_tensor = SINTER_TRY(Tensor::alloc(DType::f64, Shape{width.out}, "a row of a convolution"));
