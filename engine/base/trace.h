@@ -54,6 +54,8 @@ class Log {
   }
 
   void set_listener(Listener* listener) { listener_ = listener; }
+  /// When the latest event was logged, on the clock of now_ms.
+  double last_event_ms() const { return count_ ? start_ms_ + ring_[(count_ - 1) % kRing].t_ms : start_ms_; }
 
  private:
   void emit(uint64_t id, std::string_view stage, Phase phase, std::string_view node, std::string_view detail);

@@ -9,7 +9,7 @@
 namespace sinter {
 
 ValueId Graph::add_value(std::string value_name, DType dtype, std::optional<Shape> shape) {
-  values.push_back({std::move(value_name), dtype, shape, {}, kNone});
+  values.push_back({std::move(value_name), dtype, shape, {}, kNone, {}});
   return static_cast<ValueId>(values.size() - 1);
 }
 

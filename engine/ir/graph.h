@@ -26,6 +26,7 @@ struct Value {
   std::optional<Shape> shape;  // nothing where even the rank is unknown
   Tensor constant;             // set for initialisers; its bytes may be misaligned (Tensor::aligned)
   NodeId producer = kNone;     // kNone for graph inputs and initialisers
+  std::string stands_for;      // set by the layout pass: the [N, C, H, W] value that this [N, H, W, C] one replaces
 };
 
 struct Node {
@@ -49,6 +50,7 @@ struct Graph {
   std::vector<Node> nodes;  // dead ones included; use topological_order
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
+  size_t captured = 0;               // how many of the last outputs are not the model's own but kept for diagnosis
   std::vector<std::string> symbols;  // names of symbolic dimensions: symbol_dim(i) <-> symbols[i]
 
   ValueId add_value(std::string value_name, DType dtype, std::optional<Shape> shape);

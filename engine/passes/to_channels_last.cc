@@ -136,6 +136,7 @@ class Layout {
     const ValueId old = by.outputs[0];
     const Shape shape = permuted(*graph_.values[old].shape, kToLast);
     const ValueId twin = patch.value(graph_.values[old].name + "_nhwc", graph_.values[old].dtype, shape);
+    graph_.values[twin].stands_for = graph_.values[old].name;
     by.outputs[0] = twin;
     patch.replace(id, std::move(by));
     SINTER_CHECK_OK(add_transpose(patch, twin, old, kToFirst));

@@ -16,7 +16,10 @@ std::unique_ptr<plan::ThreadPool> make_pool([[maybe_unused]] unsigned threads) {
 }  // namespace
 
 Engine::Engine(EngineOptions options)
-    : options_(options), trace_(options.listener), pool_(make_pool(options.threads)) {}
+    : options_(options),
+      trace_(options.listener),
+      pool_(make_pool(options.threads)),
+      watchdog_(trace_, options.timeout_ms) {}
 
 Engine::~Engine() = default;
 

@@ -14,6 +14,7 @@
 #include "engine/gpu/device.h"
 #include "engine/gpu/pipeline_cache.h"
 #include "engine/plan/target.h"
+#include "engine/runtime/watchdog.h"
 
 namespace sinter {
 
@@ -50,8 +51,13 @@ class Engine {
   /// Runs pass through here one at a time, in order.
   Lane& lane() { return lane_; }
 
-  /// Serves the device's callbacks (native pump). True if something was delivered.
-  bool poll() { return device_ && device_->poll(); }
+  Watchdog& watchdog() { return watchdog_; }
+
+  /// Serves the device's callbacks (native pump) and the watchdog. True if something was delivered.
+  bool poll() {
+    watchdog_.check();
+    return device_ && device_->poll();
+  }
 
  private:
   EngineOptions options_;
@@ -62,6 +68,7 @@ class Engine {
   std::shared_ptr<gpu::PipelineCache> pipelines_;
   SingleFlight<std::shared_ptr<gpu::Device>> opening_;
   Lane lane_;
+  Watchdog watchdog_;
 };
 
 }  // namespace sinter

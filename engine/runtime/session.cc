@@ -3,6 +3,7 @@
 #include "engine/runtime/session.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/base/memory.h"
 #include "engine/base/str.h"
@@ -49,13 +50,14 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
 
   const std::vector<IoInfo>& inputs() const override { return inputs_; }
   const std::vector<IoInfo>& outputs() const override { return outputs_; }
+  size_t model_outputs() const override { return graph_->outputs.size() - graph_->captured; }
   const SessionReport& report() const override { return report_; }
   const Graph& graph() const override { return *graph_; }
   std::shared_ptr<const plan::Plan> plan() const override { return plans_.empty() ? nullptr : plans_.front()->plan; }
 
   void set_load_ms(double ms) { report_.load_ms = ms; }
 
-  Task<> open() {
+  Task<> open([[maybe_unused]] std::shared_ptr<SessionImpl> self) {
     const double start = trace::now_ms();
     SINTER_CO_CHECK_OK(co_await choose_backend());
     auto bindings = SINTER_CO_TRY(default_bindings(*graph_, options_.dims));
@@ -79,20 +81,15 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     const auto hold = SINTER_CO_TRY(co_await engine_->lane().enter());
     if (closed_) co_return fail(Code::Cancelled, "the session was closed while the run waited");
     SINTER_CO_CHECK_OK(options.cancel.check());
-    // Shapes that become known may need the contents of further inputs.
-    for (auto needed = SINTER_CO_TRY(plan::needed_values(*graph_, bindings)); !needed.empty();
-         needed = SINTER_CO_TRY(plan::needed_values(*graph_, bindings))) {
-      for (ValueId id : needed) {
-        const size_t at = std::find(graph_->inputs.begin(), graph_->inputs.end(), id) - graph_->inputs.begin();
-        bindings.values.push_back({id, inputs[at]});
-      }
-      std::sort(bindings.values.begin(), bindings.values.end(),
-                [](const auto& a, const auto& b) { return a.first < b.first; });
+    if (const auto known = known_bindings(inputs)) {
+      bindings = *known;
+    } else {
+      SINTER_CO_CHECK_OK(complete(bindings, inputs));
     }
-    auto outputs = co_await run_bound(bindings, inputs, options.cancel);
+    auto outputs = co_await guarded_run(bindings, inputs, options.cancel);
     if (!outputs && can_fall_back(outputs.error())) {
       fall_back(outputs.error());
-      outputs = co_await run_bound(bindings, inputs, options.cancel);
+      outputs = co_await guarded_run(bindings, inputs, options.cancel);
     }
     if (!outputs) co_return std::unexpected(std::move(outputs).error());
     std::vector<NamedTensor> named;
@@ -136,6 +133,38 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     co_return Result<>{};
   }
 
+  // The bindings of a plan that is there already and fits these inputs: most runs.
+  std::optional<plan::Bindings> known_bindings(const std::vector<Tensor>& inputs) const {
+    plan::Bindings given = bindings_of(inputs);
+    for (const auto& ready : plans_) {
+      const plan::Bindings& known = ready->plan->bindings;
+      given.values.clear();
+      for (const auto& [id, tensor] : known.values) given.values.push_back({id, inputs[input_index(id)]});
+      if (same_bindings(known, given)) return known;
+    }
+    return std::nullopt;
+  }
+
+  size_t input_index(ValueId id) const {
+    return std::find(graph_->inputs.begin(), graph_->inputs.end(), id) - graph_->inputs.begin();
+  }
+
+  // Adds the contents that decide shapes. Shapes that become known may need the contents of further inputs.
+  Result<> complete(plan::Bindings& bindings, const std::vector<Tensor>& inputs) const {
+    while (true) {
+      const auto needed = SINTER_TRY(plan::needed_values(*graph_, bindings));
+      if (needed.empty()) return {};
+      for (ValueId id : needed) bindings.values.push_back({id, inputs[input_index(id)]});
+      std::sort(bindings.values.begin(), bindings.values.end(),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
+    }
+  }
+
+  Task<std::vector<Tensor>> guarded_run(const plan::Bindings& bindings, const std::vector<Tensor>& inputs,
+                                        CancelToken cancel) {
+    return engine_->watchdog().guard(engine_->executor(), run_bound(shared_from_this(), bindings, inputs, cancel));
+  }
+
   // Only `auto` moves to the CPU, and only for what the device did; a wrong input stays wrong there.
   bool can_fall_back(const Error& error) const {
     const bool device_failed =
@@ -161,8 +190,9 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     co_return ready;
   }
 
-  Task<std::vector<Tensor>> run_bound(const plan::Bindings& bindings, const std::vector<Tensor>& inputs,
-                                      CancelToken cancel) {
+  // Owns what it works on: after a timeout it is left to itself.
+  Task<std::vector<Tensor>> run_bound([[maybe_unused]] std::shared_ptr<SessionImpl> self, plan::Bindings bindings,
+                                      std::vector<Tensor> inputs, CancelToken cancel) {
     const auto ready = SINTER_CO_TRY(co_await ready_for(bindings, cancel));
     trace::Span span(&engine_->trace(), "run", {}, plan::name_of(report_.backend));
     auto outputs = ready->device ? co_await gpu::run(ready->device, inputs, this, cancel, &engine_->trace())
@@ -171,15 +201,27 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     co_return outputs;
   }
 
-  static Task<std::vector<Tensor>> run_on_host(cpu::Prepared& prepared, const std::vector<Tensor>& inputs,
-                                               CancelToken cancel) {
+  Task<std::vector<Tensor>> run_on_host(cpu::Prepared& prepared, const std::vector<Tensor>& inputs,
+                                        CancelToken cancel) {
+    for (const plan::Step& step : prepared.plan().steps) {
+      if (is_hang(graph_->nodes[step.node])) SINTER_CO_CHECK_OK(co_await hang(graph_->nodes[step.node], cancel));
+    }
     cpu::CpuRun run = SINTER_CO_TRY(cpu::CpuRun::start(prepared, inputs, cancel));
     while (true) {
+      engine_->watchdog().progress();
       const auto status = cpu::run_some(run, cpu::Budget::slice(kSliceMs));
       if (status == cpu::StepStatus::failed) co_return std::unexpected(run.error());
       if (status == cpu::StepStatus::done) co_return run.take_outputs();
       co_await next_turn();
     }
+  }
+
+  // An injected step that never ends: only the watchdog or the caller's token gets out of it.
+  Task<> hang(const Node& node, CancelToken cancel) {
+    engine_->trace().point("step", node.name, "hangs: injected");
+    Completion<> never;
+    cancel.link(never);
+    co_return co_await never;
   }
 
   // The plan for these shapes, made and prepared where it is not there yet.
@@ -249,6 +291,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
 
   Task<> run_host_step(const plan::Plan& plan, size_t index, std::vector<Tensor>& values) override {
     const plan::Step& step = plan.steps[index];
+    if (is_hang(graph_->nodes[step.node])) SINTER_CO_CHECK_OK(co_await hang(graph_->nodes[step.node], {}));
     std::vector<Tensor> constants(step.inputs.size());
     std::vector<const Tensor*> inputs(step.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -284,6 +327,25 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
 
 }  // namespace
 
+namespace {
+
+// Every value that a node computes from the inputs becomes an output, after those of the model.
+void capture_all(Graph& graph) {
+  const std::vector<bool> constant = constant_values(graph);
+  for (const Node& node : graph.nodes) {
+    if (node.dead) continue;
+    for (ValueId output : node.outputs) {
+      if (output == kNone || constant[output]) continue;
+      if (std::find(graph.outputs.begin(), graph.outputs.end(), output) == graph.outputs.end()) {
+        graph.outputs.push_back(output);
+        ++graph.captured;
+      }
+    }
+  }
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& options,
                                                 trace::Log* trace) {
   onnx::Model model;
@@ -298,11 +360,13 @@ Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const
     import_options.external_data = source.external;
     *graph = SINTER_TRY(onnx::import(model, import_options));
   }
+  if (options.inject) SINTER_CHECK_OK(inject(*graph, *options.inject));
   // The reference backend runs the model as it is written.
-  passes::Options pass_options{options.fusion, options.off, -1, trace};
+  passes::Options pass_options{options.fusion, options.off, options.stop_after_patch, trace};
   if (options.backend != BackendChoice::reference) {
     SINTER_CHECK_OK(passes::run(*graph, pass_options));
   }
+  if (options.capture) capture_all(*graph);
   return graph;
 }
 
@@ -315,7 +379,7 @@ Task<std::shared_ptr<Session>> open_session(std::shared_ptr<Engine> engine, Mode
   SINTER_CO_CHECK_OK(options.cancel.check());
   auto session = std::make_shared<SessionImpl>(engine, std::move(graph), std::move(options));
   session->set_load_ms(trace::now_ms() - start);
-  SINTER_CO_CHECK_OK(co_await session->open());
+  SINTER_CO_CHECK_OK(co_await engine->watchdog().guard(engine->executor(), session->open(session)));
   co_return std::shared_ptr<Session>(session);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "engine/onnx/import.h"
 #include "engine/plan/plan.h"
 #include "engine/runtime/engine.h"
+#include "engine/runtime/fault.h"
 
 namespace sinter {
 
@@ -28,6 +30,9 @@ struct SessionOptions {
   std::vector<std::string> off;                       // names of passes not to run (passes::all_passes)
   std::vector<std::pair<std::string, int64_t>> dims;  // symbolic dimensions to prepare for; 1 where not given
   bool force_plain = false;                           // the plain twin of every specialised device kernel
+  std::optional<Fault> inject;                        // to test the diagnosis
+  int64_t stop_after_patch = -1;                      // apply only so many patches of the passes; -1: all
+  bool capture = false;                               // every node's outputs become outputs of the session
   CancelToken cancel;
 };
 
@@ -70,6 +75,8 @@ class Session {
 
   virtual const std::vector<IoInfo>& inputs() const = 0;
   virtual const std::vector<IoInfo>& outputs() const = 0;
+  /// How many of `outputs` are the model's own; with SessionOptions::capture more follow.
+  virtual size_t model_outputs() const = 0;
   virtual const SessionReport& report() const = 0;
   /// The graph as planned (after passes).
   virtual const Graph& graph() const = 0;

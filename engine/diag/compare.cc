@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/diag/compare.h"
+
+#include <algorithm>
+
+#include "engine/base/str.h"
+#include "engine/ops/op_def.h"
+
+namespace sinter::diag {
+namespace {
+
+const CapturedValue* find_value(const Capture& capture, const std::string& name) {
+  const auto at = capture.values.find(name);
+  return at == capture.values.end() ? nullptr : &at->second;
+}
+
+// The value at the end of the step that `node` was fused into.
+const std::string* end_of_step(const Capture& capture, const std::string& node) {
+  for (const auto& [name, value] : capture.values) {
+    if (std::find(value.nodes.begin(), value.nodes.end(), node) != value.nodes.end()) return &name;
+  }
+  return nullptr;
+}
+
+std::vector<int64_t> unravel(size_t flat, const Shape& shape) {
+  std::vector<int64_t> index(shape.rank());
+  for (size_t i = shape.rank(); i-- > 0;) {
+    index[i] = static_cast<int64_t>(flat) % shape[i];
+    flat /= static_cast<size_t>(shape[i]);
+  }
+  return index;
+}
+
+std::vector<std::string> shapes_of(const Graph& graph, const Node& node) {
+  std::vector<std::string> shapes;
+  for (const auto* ids : {&node.inputs, &node.outputs}) {
+    for (ValueId id : *ids) {
+      if (id == kNone) continue;
+      const Value& value = graph.values[id];
+      const std::string shape = value.shape ? to_string(*value.shape, graph.symbols) : std::string("[?]");
+      shapes.push_back(StrCat(value.name, " ", shape));
+    }
+  }
+  return shapes;
+}
+
+// The values that speak for a node: its own where both runs have it, else those at the end of the step it was fused into.
+std::pair<const CapturedValue*, const CapturedValue*> values_of(const Capture& a, const Capture& b,
+                                                                const std::string& node, const std::string& value) {
+  const CapturedValue* left = find_value(a, value);
+  const CapturedValue* right = find_value(b, value);
+  if (left && right) return {left, right};
+  for (const Capture* capture : {&a, &b}) {
+    const std::string* end = end_of_step(*capture, node);
+    if (!end) continue;
+    left = find_value(a, *end);
+    right = find_value(b, *end);
+    if (left && right) return {left, right};
+  }
+  return {nullptr, nullptr};
+}
+
+}  // namespace
+
+Result<CompareResult> compare_captures(const Graph& graph, const Capture& a, const Capture& b, Tolerance tolerance) {
+  CompareResult result;
+  for (NodeId id : SINTER_TRY(topological_order(graph))) {
+    const Node& node = graph.nodes[id];
+    if (node.outputs.empty() || node.outputs[0] == kNone) continue;
+    NodeRow row;
+    row.node = node.name;
+    row.op = node.op->name;
+    const auto [left, right] = values_of(a, b, node.name, graph.values[node.outputs[0]].name);
+    if (left) {
+      const Comparison comparison = SINTER_TRY(sinter::compare(right->tensor, left->tensor, tolerance));
+      row.compared = true;
+      row.equal = comparison.equal();
+      row.max_abs = comparison.max_abs;
+      row.max_rel = comparison.max_rel;
+      row.cosine = comparison.cosine;
+      row.nodes = left->nodes.size() >= right->nodes.size() ? left->nodes : right->nodes;
+      if (!row.equal && !result.first) {
+        result.equal = false;
+        const std::vector<int64_t> index = unravel(comparison.first, left->tensor.shape());
+        result.first = Difference{node.name,           row.op,           row.nodes, shapes_of(graph, node), index,
+                                  comparison.expected, comparison.actual};
+      }
+    }
+    result.nodes.push_back(std::move(row));
+  }
+  return result;
+}
+
+Task<CompareResult> compare(std::shared_ptr<Engine> engine, ModelSource source, Spec a, Spec b,
+                            std::vector<NamedTensor> inputs, Tolerance tolerance) {
+  SessionOptions plain;
+  plain.backend = BackendChoice::reference;  // as imported
+  const auto graph = SINTER_CO_TRY(load_graph(source, plain, nullptr));
+  CompareResult result;
+  for (int round = 0; round < 2; ++round) {
+    const Capture left = SINTER_CO_TRY(co_await capture(engine, source, a, inputs));
+    const Capture right = SINTER_CO_TRY(co_await capture(engine, source, b, inputs));
+    CompareResult found = SINTER_CO_TRY(compare_captures(*graph, left, right, tolerance));
+    found.runs = result.runs + 2;
+    if (round == 0) {
+      result = std::move(found);
+    } else {
+      result.runs = found.runs;
+      if (found.first) result.first = std::move(found.first);
+    }
+    const bool fused =
+        (a.fusion && a.backend != BackendChoice::reference) || (b.fusion && b.backend != BackendChoice::reference);
+    if (!result.first || result.first->nodes.size() <= 1 || !fused) break;
+    a.fusion = b.fusion = false;
+  }
+  co_return result;
+}
+
+}  // namespace sinter::diag

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// compare: the first node at which two ways of running a model disagree, and how the error grows from there.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/diag/capture.h"
+#include "engine/tensor/compare.h"
+
+namespace sinter::diag {
+
+struct NodeRow {
+  std::string node, op;
+  std::vector<std::string> nodes;  // all of the fused step, where the node has no value of its own in one of the two
+  bool compared = false;           // false: the value exists in neither (eliminated, or computed from constants)
+  bool equal = true;
+  double max_abs = 0, max_rel = 0, cosine = 1;
+};
+
+struct Difference {
+  std::string node, op;
+  std::vector<std::string> nodes;   // one, or the fused step that could not be narrowed further
+  std::vector<std::string> shapes;  // of the node's inputs and output: "x [1,3,224,224]"
+  std::vector<int64_t> index;
+  double a = 0, b = 0;
+};
+
+struct CompareResult {
+  bool equal = true;
+  std::optional<Difference> first;
+  std::vector<NodeRow> nodes;  // in execution order
+  int runs = 0;
+};
+
+/// Runs both and compares every node's output. Where the first difference lies inside a fused step, both run again without
+/// fusion to name the node; if they agree there, the fused step itself is what differs.
+Task<CompareResult> compare(std::shared_ptr<Engine> engine, ModelSource source, Spec a, Spec b,
+                            std::vector<NamedTensor> inputs, Tolerance tolerance);
+
+/// Compares what was captured; `graph` is the model as imported.
+Result<CompareResult> compare_captures(const Graph& graph, const Capture& a, const Capture& b, Tolerance tolerance);
+
+}  // namespace sinter::diag

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/runtime/fault.h"
+
+#include <algorithm>
+
+#include "engine/base/nearest.h"
+#include "engine/base/str.h"
+#include "engine/ops/op_def.h"
+
+namespace sinter {
+
+Result<Fault> parse_fault(std::string_view text) {
+  const size_t at = text.rfind('=');
+  Fault fault;
+  if (at != std::string_view::npos) fault = {std::string(text.substr(0, at)), std::string(text.substr(at + 1))};
+  const bool known = fault.kind == "wrong" || fault.kind == "nan" || fault.kind == "error" || fault.kind == "hang";
+  if (fault.node.empty() || !known) {
+    return fail(Code::InvalidInput, StrCat("'", text, "' is not a fault"),
+                "write NODE=KIND with KIND one of wrong, nan, error, hang");
+  }
+  return fault;
+}
+
+NodeId find_node(const Graph& graph, std::string_view name) {
+  for (size_t id = 0; id < graph.nodes.size(); ++id) {
+    if (!graph.nodes[id].dead && graph.nodes[id].name == name) return static_cast<NodeId>(id);
+  }
+  const ValueId value = graph.find_value(name);
+  return value == kNone ? kNone : graph.values[value].producer;
+}
+
+Result<> inject(Graph& graph, const Fault& fault) {
+  const NodeId id = find_node(graph, fault.node);
+  if (id == kNone) {
+    std::vector<std::string_view> names;
+    for (const Node& node : graph.nodes) {
+      if (!node.dead) names.push_back(node.name);
+    }
+    const auto near = nearest(fault.node, names);
+    return fail(Code::InvalidInput, StrCat("the model has no node named '", fault.node, "'"),
+                near.empty() ? std::string() : StrCat("did you mean '", near, "'?"));
+  }
+  // The barrier's output keeps the value's name and readers; the node itself writes a value of its own.
+  const ValueId output = graph.nodes[id].outputs[0];
+  const ValueId raw = graph.add_value(graph.fresh_name(graph.values[output].name + "_before_fault"),
+                                      graph.values[output].dtype, graph.values[output].shape);
+  graph.nodes[id].outputs[0] = raw;
+  graph.values[raw].producer = id;
+  Node barrier;
+  barrier.name = graph.nodes[id].name;
+  barrier.op = find_op("sinter", "Inject");
+  barrier.attrs.set("kind", fault.kind);
+  barrier.inputs = {raw};
+  barrier.outputs = {output};
+  barrier.origins = {graph.nodes[id].name};
+  graph.values[output].producer = static_cast<NodeId>(graph.nodes.size());
+  graph.nodes.push_back(std::move(barrier));
+  return verify(graph);
+}
+
+bool is_hang(const Node& node) {
+  return node.op->name == "Inject" && node.op->domain == "sinter" && node.attrs.s("kind", "") == "hang";
+}
+
+}  // namespace sinter
