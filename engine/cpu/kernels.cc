@@ -8,11 +8,24 @@
 namespace sinter::cpu {
 namespace {
 
+// Depthwise before the general convolutions, which accept depthwise nodes too.
 constexpr const plan::HostKernel* kKernels[] = {
-    &kDepthwiseKernel,  // before the general one, which also accepts depthwise nodes
-    &kConvKernel,      &kMatMulKernel,      &kGemmKernel,
-    &kMaxPoolKernel,   &kAveragePoolKernel, &kGlobalAveragePoolKernel,
-    &kSoftmaxKernel,   &kLogSoftmaxKernel,  &kTransposeKernel,
+    &kDepthwiseKernel,
+    &kConvKernel,
+    &kDepthwiseFirstKernel,
+    &kConvFirstKernel,
+    &kMatMulKernel,
+    &kGemmKernel,
+    &kMaxPoolKernel,
+    &kAveragePoolKernel,
+    &kGlobalAveragePoolKernel,
+    &kMaxPoolFirstKernel,
+    &kAveragePoolFirstKernel,
+    &kGlobalAveragePoolFirstKernel,
+    &kBatchNormKernel,
+    &kSoftmaxKernel,
+    &kLogSoftmaxKernel,
+    &kTransposeKernel,
     &kMapKernel,
 };
 

@@ -54,50 +54,60 @@ const float* fused_segment(const ConvRows& rows, const float* line, int64_t x, f
   return patch;
 }
 
-bool inside(const WindowAxis& axis, int64_t at) { return at >= 0 && at < axis.in; }
+// Points [x, x + count) of one output row. Segments outermost: a tile has as many points as an inner loop here has rounds.
+struct PointRun {
+  int64_t n, z, y, x;
+  size_t count;
+};
 
-void fill_point(const ConvRows& rows, int64_t n, const int64_t (&at)[3], const float** table, size_t height,
-                float* patch) {
-  const Window& window = rows.conv.window;
+void fill_line(const ConvRows& rows, const float* line, const PointRun& run, const float** table, size_t height) {
+  const WindowAxis& width = rows.conv.window.width();
   const int64_t channels = rows.conv.channels;
+  for (int64_t kw = 0; kw < width.kernel; ++kw, table += height) {
+    int64_t x = width.at(run.x, kw);
+    for (size_t i = 0; i < run.count; ++i, x += width.stride) {
+      table[i] = line && x >= 0 && x < width.in ? line + x * channels : rows.zeros;
+    }
+  }
+}
+
+void fill_run(const ConvRows& rows, const PointRun& run, const float** table, size_t height, float* patches,
+              size_t patch_floats) {
+  const Window& window = rows.conv.window;
   const WindowAxis &depth = window.depth(), &tall = window.height(), &width = window.width();
   for (int64_t kd = 0; kd < depth.kernel; ++kd) {
-    const int64_t z = depth.at(at[0], kd);
+    const int64_t z = depth.at(run.z, kd);
     for (int64_t kh = 0; kh < tall.kernel; ++kh) {
-      const int64_t y = tall.at(at[1], kh);
-      const bool padding = !inside(depth, z) || !inside(tall, y);
-      const float* line = padding ? nullptr : rows.in + ((n * depth.in + z) * tall.in + y) * width.in * channels;
-      if (rows.conv.fused_width) {
-        *table = padding ? rows.zeros : fused_segment(rows, line, at[2], patch);
-        table += height;
-        patch += rows.conv.segment_floats();
+      const int64_t y = tall.at(run.y, kh);
+      const bool padding = z < 0 || z >= depth.in || y < 0 || y >= tall.in;
+      const float* line =
+          padding ? nullptr : rows.in + ((run.n * depth.in + z) * tall.in + y) * width.in * rows.conv.channels;
+      if (!rows.conv.fused_width) {
+        fill_line(rows, line, run, table, height);
+        table += static_cast<size_t>(width.kernel) * height;
         continue;
       }
-      for (int64_t kw = 0; kw < width.kernel; ++kw, table += height) {
-        const int64_t x = width.at(at[2], kw);
-        *table = padding || !inside(width, x) ? rows.zeros : line + x * channels;
+      for (size_t i = 0; i < run.count; ++i) {
+        const int64_t x = run.x + static_cast<int64_t>(i);
+        table[i] = line ? fused_segment(rows, line, x, patches + i * patch_floats) : rows.zeros;
       }
+      table += height;
+      patches += rows.conv.segment_floats();
     }
   }
 }
 
 void conv_rows(const void* context, size_t first, size_t height, const float** table, float* patches) {
   const ConvRows& rows = *static_cast<const ConvRows*>(context);
-  const Window& window = rows.conv.window;
+  const WindowAxis &depth = rows.conv.window.depth(), &tall = rows.conv.window.height();
+  const int64_t width = rows.conv.window.width().out;
   const size_t patch_floats = rows.conv.fused_width ? rows.conv.segments() * rows.conv.segment_floats() : 0;
-  int64_t left = static_cast<int64_t>(first);
-  int64_t at[3];
-  for (int axis = 2; axis >= 0; --axis) {
-    at[axis] = left % window.axes[axis].out;
-    left /= window.axes[axis].out;
-  }
-  for (size_t i = 0; i < height; ++i) {
-    fill_point(rows, left, at, table + i, height, patches + i * patch_floats);
-    for (int axis = 2; axis >= 0; --axis) {
-      if (++at[axis] < window.axes[axis].out) break;
-      at[axis] = 0;
-      if (axis == 0) ++left;
-    }
+  for (size_t done = 0; done < height;) {
+    const int64_t point = static_cast<int64_t>(first + done), row = point / width;
+    PointRun run{row / tall.out / depth.out, row / tall.out % depth.out, row % tall.out, point % width, 0};
+    run.count = std::min(height - done, static_cast<size_t>(width - run.x));
+    fill_run(rows, run, table + done, height, patches + done * patch_floats, patch_floats);
+    done += run.count;
   }
 }
 

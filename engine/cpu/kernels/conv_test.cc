@@ -233,6 +233,53 @@ TEST(ConvKernel, EpilogueForms) {
   }
 }
 
+// Channels first: the same numbers through the adapter, with an epilogue whose operand has channels first too.
+TEST(ConvKernel, ChannelsFirst) {
+  const std::vector<Case> shapes = {
+      {"3x3", {2, 6, 7, 5}, 9, 1, {3, 3}, {2, 1}, {1, 1, 1, 1}},
+      {"depthwise", {2, 6, 7, 5}, 5, 5, {3, 3}, {}, {1, 1, 1, 1}},
+      {"1-D", {2, 17, 5}, 6, 1, {3}, {2}, {1, 1}},
+      {"3-D", {1, 4, 5, 6, 3}, 7, 1, {3, 3, 3}, {1, 2, 1}, {1, 1, 1, 1, 1, 1}},
+  };
+  // [N, points, C] to [N, C, points].
+  const auto turned = [](const Shape& shape, auto&& values, auto&& out) {
+    const int64_t channels = shape[shape.rank() - 1], points = shape.product(1, shape.rank() - 1);
+    for (int64_t i = 0; i < shape.numel(); ++i) {
+      const int64_t n = i / channels / points, p = i / channels % points, c = i % channels;
+      out[(n * channels + c) * points + p] = values[i];
+    }
+  };
+  const auto first = [](const Shape& shape) {
+    Shape planar = shape;
+    planar.erase(shape.rank() - 1);
+    planar.insert(1, shape[shape.rank() - 1]);
+    return planar;
+  };
+  for (const Case& c : shapes) {
+    for (const bool epilogue : {false, true}) {
+      SCOPED_TRACE(StrCat(c.name, epilogue ? " with epilogue" : ""));
+      Prepared p = prepare(c);
+      Call call = p.call;
+      call.node.attrs.erase("nhwc");
+      call.inputs[0] = testing::make(DType::f32, first(c.in));
+      turned(c.in, p.call.inputs[0].data<float>(), call.inputs[0].mutable_data<float>());
+      call.output = first(p.call.output);
+      std::vector<double> y(p.plain.size());
+      turned(p.call.output, p.plain, y);
+      if (epilogue) {
+        const Tensor add = random(call.output, 7);
+        call.inputs.push_back(add);
+        call.node.inputs.push_back(4);
+        call.node.epilogue_first = 3;
+        const auto x = call.node.expr.input(0);
+        call.node.expr.unary(ScalarOp::relu, call.node.expr.binary(ScalarOp::add, x, call.node.expr.input(1)));
+        for (size_t i = 0; i < y.size(); ++i) y[i] = std::max(0.0, y[i] + add.data<float>()[i]);
+      }
+      everywhere([&](unsigned threads) { expect_near(testing::run(call, threads), y, 1e-5); });
+    }
+  }
+}
+
 TEST(ConvKernel, NaNPassesThroughClamps) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const int64_t group : {1, 6}) {
@@ -266,9 +313,6 @@ TEST(ConvKernel, RefusesWhatItCannotServe) {
     return false;
   };
   EXPECT_TRUE(accepted(p.call.node, infos));
-  Node planar = p.call.node;
-  planar.attrs.erase("nhwc");
-  EXPECT_FALSE(accepted(planar, infos));
   auto dynamic = infos;
   dynamic[1].weight = false;
   EXPECT_FALSE(accepted(p.call.node, dynamic));

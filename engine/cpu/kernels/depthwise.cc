@@ -41,12 +41,12 @@ Result<> run(const plan::HostArgs& args) {
   const Epilogue epilogue = make_epilogue(args);
   float* out = args.outputs[0].mutable_data<float>().data();
 
-  WindowRuns runs(window, in.shape()[0], static_cast<int64_t>(channels));
+  WindowRuns runs(window, in.shape()[0], static_cast<int64_t>(channels), padded);
   if (epilogue.general) runs.keep_channels_together();
   runs.each(in.data<float>().data(), out, args.scratch, args.pool, [&](const WindowRuns::Run& run) {
     const size_t at = run.first_point * channels + run.first_channel;
     const float* add = epilogue.add ? epilogue.add + at : nullptr;
-    spatial_kernels().depthwise({run, weights.data + run.first_channel, run.tap_ids, padded,
+    spatial_kernels().depthwise({run, weights.data + run.first_channel, run.tap_ids,
                                  bias ? bias + run.first_channel : nullptr, add, epilogue.lo, epilogue.hi});
     if (epilogue.general) epilogue.apply(out, at, run.points * channels);
   });

@@ -20,12 +20,12 @@ bool epilogue_accepted(const Node& node, std::span<const TensorInfo> inputs, con
   return recognise_epilogue(node.expr).kind == EpilogueForm::Kind::clamp || Program::make(node.expr).has_value();
 }
 
-Epilogue make_epilogue(const plan::HostArgs& args) {
+Epilogue make_epilogue(const plan::HostArgs& args, bool as_program) {
   Epilogue epilogue;
   if (args.node.expr.empty()) return epilogue;
   const size_t first = own_inputs(args.node);
   const EpilogueForm form = recognise_epilogue(args.node.expr);
-  if (form.kind == EpilogueForm::Kind::clamp) {
+  if (form.kind == EpilogueForm::Kind::clamp && !as_program) {
     if (form.add_input) epilogue.add = args.inputs[first]->data<float>().data();
     epilogue.lo = form.lo;
     epilogue.hi = form.hi;

@@ -35,6 +35,7 @@ struct Epilogue {
 size_t own_inputs(const Node& node);
 /// True where the node has no epilogue or one that `make_epilogue` can serve.
 bool epilogue_accepted(const Node& node, std::span<const TensorInfo> inputs, const TensorInfo& output);
-Epilogue make_epilogue(const plan::HostArgs& args);
+/// `as_program`: in general form whatever it is, for `apply`.
+Epilogue make_epilogue(const plan::HostArgs& args, bool as_program = false);
 
 }  // namespace sinter::cpu

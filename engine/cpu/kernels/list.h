@@ -17,5 +17,11 @@ extern const plan::HostKernel kGlobalAveragePoolKernel;
 extern const plan::HostKernel kSoftmaxKernel;
 extern const plan::HostKernel kLogSoftmaxKernel;
 extern const plan::HostKernel kTransposeKernel;
+extern const plan::HostKernel kBatchNormKernel;
+extern const plan::HostKernel kDepthwiseFirstKernel;
+extern const plan::HostKernel kConvFirstKernel;
+extern const plan::HostKernel kMaxPoolFirstKernel;
+extern const plan::HostKernel kAveragePoolFirstKernel;
+extern const plan::HostKernel kGlobalAveragePoolFirstKernel;
 
 }  // namespace sinter::cpu

@@ -23,6 +23,8 @@ struct RowKernels {
   bool (*run)(const RowOp&);
   /// One row; `log` gives log-softmax.
   void (*softmax)(const float* in, float* out, size_t count, bool log);
+  /// out[i] = in[i] * scale[i] + shift[i], or scale[0] and shift[0] for all where not `each`.
+  void (*affine)(const float* in, const float* scale, const float* shift, bool each, float* out, size_t count);
 };
 
 const RowKernels& row_kernels();

@@ -162,7 +162,19 @@ void Softmax(const float* in, float* out, size_t count, bool log) {
   Run(RowOp{log ? ScalarOp::sub : ScalarOp::mul, {out, splat, nullptr}, {1, 0, 0}, out, count});
 }
 
-const RowKernels kRows = {kLanes, &Run, &Softmax};
+void Affine(const float* in, const float* scale, const float* shift, bool each, float* out, size_t count) {
+  HWY_ALIGN float splats[2][RowKernels::kSplat];
+  for (size_t i = 0; i < RowKernels::kSplat; ++i) {
+    splats[0][i] = *scale;
+    splats[1][i] = *shift;
+  }
+  const size_t step = each ? 1 : 0;
+  const RowOp row{
+      ScalarOp::input, {in, each ? scale : splats[0], each ? shift : splats[1]}, {1, step, step}, out, count};
+  Each<3>(row, [](VF x, VF a, VF b) { return Fma(x, a, b); });
+}
+
+const RowKernels kRows = {kLanes, &Run, &Softmax, &Affine};
 
 }  // namespace
 

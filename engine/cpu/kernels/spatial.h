@@ -20,11 +20,10 @@ struct TapRun {
 };
 
 struct DepthwiseRun : TapRun {
-  const float* weights;       // [all taps][padded channels]
-  const size_t* weight_rows;  // row of `weights` of each tap of the run
-  size_t weight_stride;       // padded channels
-  const float* bias;          // channels, or null
-  const float* add;           // laid out as `out`, or null
+  const float* weights;          // [all taps][padded channels]
+  const size_t* weight_offsets;  // into `weights`, per tap of the run
+  const float* bias;             // channels, or null
+  const float* add;              // laid out as `out`, or null
   float lo, hi;
 };
 

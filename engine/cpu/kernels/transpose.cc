@@ -5,6 +5,7 @@
 #include <array>
 
 #include "engine/cpu/kernels/list.h"
+#include "engine/cpu/kernels/planes.h"
 #include "engine/cpu/pool.h"
 #include "engine/tensor/strides.h"
 
@@ -53,19 +54,16 @@ void block(const uint32_t* in, int64_t in_step, uint32_t* out, int64_t out_step,
   }
 }
 
-Result<> run(const plan::HostArgs& args) {
-  const Layout layout = layout_of(args.node, args.inputs[0]->shape());
+void transpose(const Layout& layout, const uint32_t* in, uint32_t* out, plan::ThreadPool& pool) {
   const size_t last = layout.dims.rank() - 1;
-  const uint32_t* in = args.inputs[0]->data<uint32_t>().data();
-  uint32_t* out = args.outputs[0].mutable_data<uint32_t>().data();
   // All axes but the last, with the dense one in tiles.
   Shape outer = layout.dims;
   outer.erase(last);
   outer[layout.unit] = (outer[layout.unit] + kTile - 1) / kTile;
   const size_t tasks = static_cast<size_t>(outer.numel());
-  const bool small = args.outputs[0].numel() < (16 << 10);
-  const size_t chunks = small ? 1 : std::min<size_t>(tasks, args.pool.threads() == 1 ? 1 : args.pool.threads() * 4);
-  parallel_for(args.pool, chunks, [&](size_t chunk) {
+  const bool serial = pool.threads() == 1 || layout.dims.numel() < (16 << 10);
+  const size_t chunks = serial ? 1 : std::min<size_t>(tasks, pool.threads() * 4);
+  parallel_for(pool, chunks, [&](size_t chunk) {
     for (size_t task = tasks * chunk / chunks; task < tasks * (chunk + 1) / chunks; ++task) {
       int64_t from = 0, to = 0, count = 0, left = static_cast<int64_t>(task);
       for (size_t axis = outer.rank(); axis-- > 0;) {
@@ -81,10 +79,21 @@ Result<> run(const plan::HostArgs& args) {
       block(in + from, layout.from[last], out + to, layout.to[layout.unit], count, layout.dims[last]);
     }
   });
+}
+
+Result<> run(const plan::HostArgs& args) {
+  transpose(layout_of(args.node, args.inputs[0]->shape()), args.inputs[0]->data<uint32_t>().data(),
+            args.outputs[0].mutable_data<uint32_t>().data(), args.pool);
   return {};
 }
 
 }  // namespace
+
+void transpose_planes(const uint32_t* in, size_t batch, size_t rows, size_t columns, uint32_t* out,
+                      plan::ThreadPool& pool) {
+  const int64_t n = static_cast<int64_t>(batch), r = static_cast<int64_t>(rows), c = static_cast<int64_t>(columns);
+  transpose({.dims = {n, c, r}, .from = {r * c, 1, c}, .to = {r * c, r, 1}, .unit = 1}, in, out, pool);
+}
 
 const plan::HostKernel kTransposeKernel = {"transpose_4byte", "Transpose", "", &accepts, nullptr, nullptr, &run};
 

@@ -24,9 +24,10 @@ WindowRuns::Span WindowRuns::span_of(const WindowAxis& axis, int64_t out) {
   return span;
 }
 
-WindowRuns::WindowRuns(const ops::Window& window, int64_t batch, int64_t channels)
+WindowRuns::WindowRuns(const ops::Window& window, int64_t batch, int64_t channels, size_t tap_stride)
     : window_(window),
       channels_(static_cast<size_t>(channels)),
+      tap_stride_(tap_stride),
       rows_(static_cast<size_t>(batch * window.depth().out * window.height().out)) {
   const int64_t row_bytes = window.height().kernel * window.width().in * static_cast<int64_t>(sizeof(float));
   block_ = static_cast<size_t>(std::clamp(kRowsBytes / row_bytes / kMinBlock * kMinBlock, kMinBlock, kMaxBlock));
@@ -71,7 +72,7 @@ void WindowRuns::fill(const Place& place, Taps& taps_of) const {
           const int64_t h = (kh - place.tall.tap_first) * height.dilation;
           const int64_t w = (kw - span.tap_first) * width.dilation;
           offsets[count] = ((d * height.in + h) * width.in + w) * static_cast<int64_t>(channels_);
-          ids[count] = static_cast<size_t>((kd * height.kernel + kh) * width.kernel + kw);
+          ids[count] = static_cast<size_t>((kd * height.kernel + kh) * width.kernel + kw) * tap_stride_;
         }
       }
     }

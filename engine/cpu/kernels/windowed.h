@@ -17,10 +17,10 @@ namespace sinter::cpu {
 
 class WindowRuns {
  public:
-  WindowRuns(const ops::Window& window, int64_t batch, int64_t channels);
+  WindowRuns(const ops::Window& window, int64_t batch, int64_t channels, size_t tap_stride = 1);
 
   struct Run : TapRun {
-    const size_t* tap_ids;  // index in the filter of each tap
+    const size_t* tap_ids;  // index in the filter of each tap, times the stride given
     size_t first_channel;
     size_t first_point;  // in output points from the tensor's start
     size_t counted;      // taps inside the input and its explicit padding: AveragePool's other divisor
@@ -98,7 +98,7 @@ class WindowRuns {
            Run& run) const;
 
   ops::Window window_;
-  size_t channels_, block_, rows_;
+  size_t channels_, tap_stride_, block_, rows_;
   std::vector<Span> spans_;  // of the width
 };
 
