@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "engine/base/shortest.h"
+
 namespace sinter::str_internal {
 namespace {
 template <class T>
@@ -24,9 +26,9 @@ void append(std::string& out, double value) {
   } else if (std::isinf(value)) {
     out += value < 0 ? "-inf" : "inf";
   } else if (const float narrow = static_cast<float>(value); static_cast<double>(narrow) == value) {
-    append_chars(out, narrow);
+    append_shortest(out, narrow);
   } else {
-    append_chars(out, value);
+    append_shortest(out, value);
   }
 }
 

@@ -95,6 +95,20 @@ enum class OpClass : uint8_t {
   movement,     // moves elements without arithmetic; any dtype
 };
 
+/// A row's self-tests. The core of the web package leaves them out (SINTER_CASES=0): they are an eighth of its code, and
+/// only diagnosis asks for them.
+#ifndef SINTER_CASES
+#define SINTER_CASES 1
+#endif
+struct CasesFn {
+  using Fn = void (*)(std::vector<OpCase>&);
+  constexpr CasesFn() = default;
+  constexpr CasesFn(Fn given) : fn(SINTER_CASES ? given : nullptr) {}
+  explicit constexpr operator bool() const { return fn != nullptr; }
+  void operator()(std::vector<OpCase>& cases) const { fn(cases); }
+  Fn fn = nullptr;
+};
+
 struct OpDef {
   std::string_view name;
   std::string_view domain = "";        // "" is ai.onnx; "sinter" is internal (made by passes)
@@ -112,7 +126,7 @@ struct OpDef {
   Result<> (*reference)(const RefContext&) = nullptr;
   Result<> (*wgsl)(WgslContext&) = nullptr;  // null: CPU only
   Result<Expr> (*scalar)(const Node&) = nullptr;
-  void (*cases)(std::vector<OpCase>&) = nullptr;
+  CasesFn cases;
 };
 
 /// All rows, sorted by domain and name.
