@@ -132,7 +132,7 @@ describe('initialisation', () => {
   }));
 
   test('a server that does not know .wasm will do', () => onPage(async (page) => {
-    assert.equal(await page.call('engineFailure', { wasmUrl: '/odd/octets.wasm', backend: 'cpu' }), null);
+    assert.equal(await page.call('engineFailure', { wasmUrl: '/odd/octets.wasm', backend: 'cpu' }), undefined);
   }));
 
   test('a wrong option is named', () => onPage(async (page) => {
@@ -248,7 +248,7 @@ describe('running', () => {
     }));
 
     test(`a trap rejects everything with one error, and a new engine works (${backend})`, () => onPage(async (page) => {
-      const { failures, same, later, state, output } = await page.call('trap', backend);
+      const { failures, same, later, state, output } = await page.call('trap', MODEL, INPUT, backend);
       assert.equal(failures.length, 4);
       for (const failure of [...failures, later]) {
         assert.equal(failure.code, 'Internal');

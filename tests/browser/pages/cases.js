@@ -261,7 +261,7 @@ export async function queuedRuns(count, backend) {
 }
 
 /** Makes the module trap (a run reads outside of its memory) while other runs wait. */
-export async function trap(backend) {
+export async function trap(model, input, backend) {
   const { instantiate } = WebAssembly;
   let poisoned = false;
   WebAssembly.instantiate = async (module, imports) => {
@@ -276,8 +276,8 @@ export async function trap(backend) {
   } finally {
     WebAssembly.instantiate = instantiate;
   }
-  const session = await engine.load(GEMM);
-  const inputs = { [session.inputs[0].name]: zeros().A };
+  const session = await engine.load(model);
+  const inputs = { [session.inputs[0].name]: await makeInput(engine, input) };
   const waiting = [session.run(inputs), session.run(inputs)];
   poisoned = true;
   waiting.push(session.run(inputs), engine.load(GEMM));
