@@ -47,6 +47,10 @@ SessionOptions CommonOptions::session_options() const {
   options.backend = backend_choice(backend);
   options.fusion = fusion == "on";
   options.off = off;
+  if (!inject.empty()) {
+    const auto [node, kind] = split_assignment(inject.front());
+    options.inject = Fault{node, kind};
+  }
   return options;
 }
 

@@ -81,9 +81,12 @@ std::string TraceFile::open_stage() const {
 }
 
 Result<std::unique_ptr<Runner>> Runner::make(const CommonOptions& options) {
-  if (!options.inject.empty() || !options.inject_device.empty()) {
-    return fail(Code::Unsupported, "fault injection is not part of this build",
-                "run without --inject and --inject-device");
+  if (options.inject.size() > 1) {
+    return fail(Code::Unsupported, "more than one fault at a time", "give --inject once: two faults hide each other");
+  }
+  for (const std::string& fault : options.inject) SINTER_CHECK_OK(parse_fault(fault));
+  if (!options.inject_device.empty()) {
+    return fail(Code::Unsupported, "faults of the device are not part of this build", "run without --inject-device");
   }
   std::unique_ptr<Runner> runner(new Runner(options));
   SINTER_CHECK_OK(runner->trace_.open(options.trace));
@@ -118,7 +121,11 @@ bool Runner::turn() {
 
 void Runner::progress() { last_progress_ms_ = trace::now_ms(); }
 
-bool Runner::stalled() { return trace::now_ms() - last_progress_ms_ > options_.timeout_ms; }
+bool Runner::stalled() {
+  // The engine's own watchdog comes first: it can still name the node.
+  constexpr double kGraceMs = 5000;
+  return trace::now_ms() - last_progress_ms_ > options_.timeout_ms + kGraceMs;
+}
 
 std::unexpected<Error> Runner::timeout_error() {
   stuck_ = true;

@@ -114,11 +114,20 @@ class Usage(CliTest):
         self.assertIn("fuse_epilogue", names)
         self.document("run", MODEL, "--backend", "cpu", "--off", ",".join(names))
 
-    def test_faults_are_refused_until_they_exist(self):
-        for flag in (["--inject", "relu=wrong"], ["--inject-device", "no-adapter"]):
-            done = sinter("run", self.relu_model(), "--backend", "cpu", *flag)
-            self.assertIn(done.returncode, (0, 3, 4))
-            self.assertNotIn("usage error", done.stderr)
+    def test_faults(self):
+        model = self.relu_model()
+        for kind, nans in (("nan", True), ("wrong", False)):
+            for backend in ("reference", "cpu"):
+                rows = [self.document("run", model, "--backend", backend, "--dim", "N=9", *flags)["outputs"][0]
+                        for flags in ([], ["--inject", f"relu={kind}"])]
+                self.assertEqual(rows[1]["nan"] > 0, nans, (kind, backend))
+                self.assertNotEqual(rows[0], rows[1], (kind, backend))
+        self.refused("run", model, "--backend", "cpu", "--inject", "nowhere=nan", error="InvalidInput", says="no node named 'nowhere'")
+        self.refused("run", model, "--backend", "cpu", "--inject", "relu=odd", error="InvalidInput", says="'relu=odd' is not a fault")
+        self.refused("run", model, "--backend", "cpu", "--inject", "relu=hang", "--timeout", "300", error="Timeout", says="relu", code=4)
+        done = sinter("run", model, "--backend", "cpu", "--inject", "relu=error")
+        self.assertIn("relu", done.stderr)
+        self.assertIn(done.returncode, (3, 4))
 
 
 class BadModels(CliTest):
