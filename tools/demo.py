@@ -12,8 +12,6 @@ input and prints one JSON array with an entry per job and backend, {"model", "ba
 """
 import argparse
 import dataclasses
-import functools
-import http.server
 import json
 import math
 import os
@@ -180,27 +178,12 @@ def print_table(rows):
 
 
 def serve():
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def end_headers(self):
-            # Isolation, so that the variant with threads may be used.
-            self.send_header("Cross-Origin-Opener-Policy", "same-origin")
-            self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
-            super().end_headers()
-
-        def log_message(self, *arguments):
-            pass
-
-    site = ROOT / "site/dist"
-    if not (site / "index.html").exists():
-        print(f"{site.relative_to(ROOT)} holds no page: run ./dev build web", file=sys.stderr)
-        return 1
-    server = http.server.ThreadingHTTPServer(("localhost", 0), functools.partial(Handler, directory=site))
-    print(f"http://localhost:{server.server_port}/ (Ctrl-C ends it)", flush=True)
+    # Isolated, so that a variant with threads may be used.
     try:
-        server.serve_forever()
+        return subprocess.run(["node", ROOT / "site/serve.mjs", "0", "--isolate"], check=False).returncode
     except KeyboardInterrupt:
         print()
-    return 0
+        return 0
 
 
 def main():

@@ -16,6 +16,7 @@ let models: DemoModel[] = [];
 let classifier: { key: string; opened: Promise<Classifier> } | undefined;
 let picture: ImageBitmap | undefined;
 let turn = 0;
+let answers = 0;
 
 const currentModel = (): DemoModel => models.find((model) => model.id === modelSelect.value) ?? models[0]!;
 
@@ -35,10 +36,11 @@ function showAnswer(answer: Answer): void {
     const percent = document.createElement('span');
     percent.className = 'percent';
     percent.textContent = `${(probability * 100).toFixed(1)} %`;
-    const bar = document.createElement('meter');
-    bar.max = 1;
-    bar.value = probability;
-    bar.setAttribute('aria-hidden', 'true');
+    const bar = document.createElement('div');
+    bar.className = 'bar';
+    const filled = document.createElement('div');
+    filled.style.width = `${probability * 100}%`;
+    bar.append(filled);
     row.append(name, percent, bar);
     return row;
   });
@@ -47,8 +49,9 @@ function showAnswer(answer: Answer): void {
   element('first-ms').textContent = milliseconds(answer.firstMs);
   element('warm-ms').textContent = milliseconds(answer.warmMs);
   element('times').hidden = false;
-  const { backend, why, fallbacks, cpuSteps } = answer.report;
+  const { backend, why, fallbacks, cpuSteps, dispatches, pipelines } = answer.report;
   const lines = [`Ran on ${backend === 'webgpu' ? 'WebGPU' : 'the CPU'}: ${why}.`];
+  if (dispatches) lines.push(`${dispatches} dispatches of ${pipelines} kernels, one call across the module's border.`);
   for (const { from, to, reason } of fallbacks) lines.push(`Moved from ${from} to ${to}: ${reason}.`);
   if (cpuSteps.length) lines.push(`${cpuSteps.length} steps ran on the CPU.`);
   element('report').textContent = lines.join(' ').replaceAll('..', '.');
@@ -104,6 +107,7 @@ async function classify(): Promise<void> {
     say('');
     showAnswer(answer);
     document.body.dataset['state'] = 'done';
+    document.body.dataset['answers'] = String(++answers);
   } catch (error) {
     if (mine !== turn) return;
     showError(error);
@@ -123,6 +127,7 @@ async function show(image: Blob, name: string): Promise<void> {
   preview.alt = name;
   preview.hidden = false;
   drop.classList.add('filled');
+  element('drop-text').textContent = 'Drop or choose another picture';
   await classify();
 }
 

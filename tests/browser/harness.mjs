@@ -46,7 +46,7 @@ export function serve({ extra = {}, ...options } = {}) {
 }
 
 /** Takes away what could suspend or block a thread; a page that still works has not used it. */
-function forbidWaiting() {
+export function forbidWaiting() {
   for (const [owner, name] of [[WebAssembly, 'Suspending'], [WebAssembly, 'promising'], [Atomics, 'wait'], [Atomics, 'waitAsync']]) {
     Object.defineProperty(owner, name, { get() { throw new Error(`${name} was used`); } });
   }

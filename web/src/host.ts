@@ -264,6 +264,7 @@ export class Host {
     const request = this.requests.get(id);
     if (!request) return;
     this.requests.delete(id);
+    if (!this.requests.size) this.unwatch();
     try {
       if (status === 0) request.resolve(request.read(address, bytes));
       else request.reject(this.errorFrom(status, this.text(address, bytes)));
@@ -314,17 +315,19 @@ export class Host {
   private rejectAll(error: SinterError): void {
     const open = [...this.requests.values()];
     this.requests.clear();
+    this.unwatch();
+    for (const request of open) request.reject(error);
+  }
+
+  private unwatch(): void {
     clearTimeout(this.watchdog);
     this.watchdog = undefined;
-    for (const request of open) request.reject(error);
   }
 
   private watch(): void {
     this.lastProgress = performance.now();
     if (this.watchdog !== undefined || !this.timeoutMs) return;
     const check = () => {
-      this.watchdog = undefined;
-      if (!this.requests.size) return;
       const idle = performance.now() - this.lastProgress;
       if (idle >= this.timeoutMs) {
         const waiting = this.gpu.waitingFor();
