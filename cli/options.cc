@@ -47,9 +47,9 @@ SessionOptions CommonOptions::session_options() const {
   options.backend = backend_choice(backend);
   options.fusion = fusion == "on";
   options.off = off;
+  // The runner has refused what is not a fault.
   if (!inject.empty()) {
-    const auto [node, kind] = split_assignment(inject.front());
-    options.inject = Fault{node, kind};
+    if (auto fault = parse_fault(inject[0])) options.inject = std::move(*fault);
   }
   return options;
 }

@@ -42,6 +42,7 @@ class Runner {
   ~Runner();
 
   Engine& engine() { return *engine_; }
+  const std::shared_ptr<Engine>& shared_engine() const { return engine_; }
   CancelToken cancel() { return cancel_.token(); }
 
   /// Runs the event loop until the task is done, Ctrl-C was pressed or nothing has moved for the timeout.

@@ -18,7 +18,9 @@ struct Verb {
 };
 
 Verb add_bench(CLI::App& app);
+Verb add_bisect(CLI::App& app);
 Verb add_classify(CLI::App& app);
+Verb add_compare(CLI::App& app);
 Verb add_inspect(CLI::App& app);
 Verb add_ops(CLI::App& app);
 Verb add_passes(CLI::App& app);

@@ -329,6 +329,16 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
 
 namespace {
 
+Result<> choose_outputs(Graph& graph, const std::vector<std::string>& names) {
+  graph.outputs.clear();
+  for (const std::string& name : names) {
+    const ValueId value = graph.find_value(name);
+    if (value == kNone) return fail(Code::InvalidInput, StrCat("the model has no value named '", name, "'"));
+    graph.outputs.push_back(value);
+  }
+  return {};
+}
+
 // Every value that a node computes from the inputs becomes an output, after those of the model.
 void capture_all(Graph& graph) {
   const std::vector<bool> constant = constant_values(graph);
@@ -361,6 +371,7 @@ Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const
     *graph = SINTER_TRY(onnx::import(model, import_options));
   }
   if (options.inject) SINTER_CHECK_OK(inject(*graph, *options.inject));
+  if (!options.outputs.empty()) SINTER_CHECK_OK(choose_outputs(*graph, options.outputs));
   // The reference backend runs the model as it is written.
   passes::Options pass_options{options.fusion, options.off, options.stop_after_patch, trace};
   if (options.backend != BackendChoice::reference) {

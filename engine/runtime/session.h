@@ -32,6 +32,7 @@ struct SessionOptions {
   bool force_plain = false;                           // the plain twin of every specialised device kernel
   std::optional<Fault> inject;                        // to test the diagnosis
   int64_t stop_after_patch = -1;                      // apply only so many patches of the passes; -1: all
+  std::vector<std::string> outputs;                   // values to give instead of the model's outputs; empty: those
   bool capture = false;                               // every node's outputs become outputs of the session
   CancelToken cancel;
 };

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// sinter compare MODEL --a SPEC --b SPEC
+#include "engine/diag/compare.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/diagnosis.h"
+#include "cli/verbs.h"
+#include "engine/base/str.h"
+
+namespace sinter::cli {
+namespace {
+
+// Two correct float32 backends differ by rounding that grows along the network.
+constexpr Tolerance kDefault{1e-3, 1e-4};
+
+Json to_json(const diag::Difference& first) {
+  return {{"node", first.node},   {"op", first.op},       {"nodes", first.nodes}, {"shapes", first.shapes},
+          {"index", first.index}, {"a", number(first.a)}, {"b", number(first.b)}};
+}
+
+void print_text(const diag::CompareResult& result) {
+  std::printf("%-48s %-22s %12s %12s %10s\n", "node", "operator", "max abs", "max rel", "cosine");
+  for (const diag::NodeRow& row : result.nodes) {
+    if (!row.compared) continue;
+    std::printf("%-48s %-22s %12.3g %12.3g %10.6f%s\n", row.node.c_str(), row.op.c_str(), row.max_abs, row.max_rel,
+                row.cosine, row.equal ? "" : "  differs");
+  }
+  if (result.equal) {
+    std::printf("equal: every compared node agrees\n");
+    return;
+  }
+  const diag::Difference& first = *result.first;
+  std::printf("first difference: node '%s' (%s) at [%s]: %s against %s\n", first.node.c_str(), first.op.c_str(),
+              StrJoin(first.index, ",").c_str(), StrCat(first.a).c_str(), StrCat(first.b).c_str());
+  for (const std::string& shape : first.shapes) std::printf("  %s\n", shape.c_str());
+  if (first.nodes.size() > 1) std::printf("  the fused step of: %s\n", StrJoin(first.nodes, ", ").c_str());
+}
+
+Result<Outcome> compare(const DiagnosisOptions& options) {
+  Diagnosis diagnosis = SINTER_TRY(start_diagnosis(options));
+  const auto result = SINTER_TRY(
+      diagnosis.runner->wait(diag::compare(diagnosis.engine, diagnosis.file.source(), diagnosis.a, diagnosis.b,
+                                           std::move(diagnosis.inputs), options.common.tolerance(kDefault))));
+  Json nodes = Json::array();
+  for (const diag::NodeRow& row : result.nodes) {
+    if (!row.compared) continue;
+    nodes.push_back({{"node", row.node},
+                     {"op", row.op},
+                     {"nodes", row.nodes},
+                     {"max_abs", number(row.max_abs)},
+                     {"max_rel", number(row.max_rel)},
+                     {"cosine", number(row.cosine)}});
+  }
+  if (!options.common.json) print_text(result);
+  Outcome outcome{{{"equal", result.equal}, {"first", nullptr}, {"nodes", nodes}, {"runs", result.runs}},
+                  result.equal ? kRight : kWrongAnswer};
+  if (result.first) outcome.document["first"] = to_json(*result.first);
+  return outcome;
+}
+
+}  // namespace
+
+Verb add_compare(CLI::App& app) {
+  auto options = std::make_shared<DiagnosisOptions>();
+  CLI::App* verb = app.add_subcommand("compare", "run a model in two ways and find the first node that differs");
+  verb->add_option("--a", options->a, "the first way: backend=..,fusion=..,off=P+Q")->required()->type_name("SPEC");
+  verb->add_option("--b", options->b, "the second way; --inject acts here")->required()->type_name("SPEC");
+  add_diagnosis(*verb, *options);
+  return {verb, [options] { return compare(*options); }, [options] { return options->common.json; }};
+}
+
+}  // namespace sinter::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What compare and bisect share: SPEC parsing, inputs, the injected fault.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/inputs.h"
+#include "cli/runner.h"
+#include "engine/diag/capture.h"
+
+namespace sinter::cli {
+
+struct DiagnosisOptions {
+  CommonOptions common;
+  std::string model, a, b;
+  std::vector<std::string> inputs, dims;
+  uint64_t seed = 0;
+};
+
+/// MODEL, --input, --dim, --seed and the common flags.
+void add_diagnosis(CLI::App& verb, DiagnosisOptions& options);
+
+/// "backend=cpu,fusion=off,off=P+Q"; keys: backend, fusion, off, threads, dtype. `threads` is the whole process's here.
+Result<diag::Spec> parse_spec(const std::string& text);
+
+/// A model with its two specs and inputs, ready to be run; the injected fault is on the second.
+struct Diagnosis {
+  ModelFile file;
+  std::unique_ptr<Runner> runner;
+  std::shared_ptr<Engine> engine;
+  diag::Spec a, b;
+  std::vector<NamedTensor> inputs;
+};
+Result<Diagnosis> start_diagnosis(const DiagnosisOptions& options);
+
+}  // namespace sinter::cli
