@@ -74,12 +74,6 @@ void TraceFile::on_event(const trace::Event& event) {
   }
 }
 
-std::string TraceFile::open_stage() const {
-  if (open_.empty()) return "nothing";
-  const trace::Event& event = open_.back().begin;
-  return StrCat("'", event.stage, "'", event.node.empty() ? "" : " of node ", event.node);
-}
-
 namespace {
 
 Result<> check_faults(const CommonOptions& options) {
@@ -111,11 +105,6 @@ Result<std::unique_ptr<Runner>> Runner::make(const CommonOptions& options) {
   return runner;
 }
 
-Runner::~Runner() {
-  // The coroutine of a task that never ended still refers to the engine: both stay until the process ends.
-  if (stuck_) new std::shared_ptr<Engine>(engine_);
-}
-
 bool Runner::turn() {
   Executor& executor = engine_->executor();
   if (g_interrupted && !cancel_.token().cancelled()) cancel_.cancel();
@@ -130,16 +119,6 @@ bool Runner::turn() {
   // A short spin first: most device work ends within microseconds.
   if (++idle_turns_ > 100) std::this_thread::sleep_for(std::chrono::microseconds(idle_turns_ > 1000 ? 1000 : 50));
   return false;
-}
-
-void Runner::progress() { last_progress_ms_ = trace::now_ms(); }
-
-bool Runner::stalled() { return trace::now_ms() - last_progress_ms_ > options_.timeout_ms; }
-
-std::unexpected<Error> Runner::timeout_error() {
-  stuck_ = true;
-  return fail(Code::Timeout, StrCat("nothing has moved for ", options_.timeout_ms, " ms in ", trace_.open_stage()),
-              "the device or its driver hangs: try --backend cpu, or a longer --timeout");
 }
 
 Result<ModelFile> open_model_file(const std::string& path) {

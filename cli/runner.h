@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives the engine from the command line: one engine, waiting for its tasks, Ctrl-C, the watchdog, the trace file.
+// Drives the engine from the command line: one engine, waiting for its tasks, Ctrl-C, the trace file.
 #pragma once
 
 #include <fstream>
@@ -21,8 +21,6 @@ class TraceFile final : public trace::Listener {
   /// Nothing to do where the path is empty.
   Result<> open(const std::string& path);
   void on_event(const trace::Event& event) override;
-  /// The stage that began last and has not ended: where a hang is.
-  std::string open_stage() const;
 
  private:
   struct Open {
@@ -39,18 +37,16 @@ class Runner {
  public:
   /// Refuses what this build cannot do, opens the trace file and makes the engine.
   static Result<std::unique_ptr<Runner>> make(const CommonOptions& options);
-  ~Runner();
-
   Engine& engine() { return *engine_; }
   const std::shared_ptr<Engine>& shared_engine() const { return engine_; }
   CancelToken cancel() { return cancel_.token(); }
 
-  /// Runs the event loop until the task is done, Ctrl-C was pressed or nothing has moved for the timeout.
+  /// Runs the event loop until the task is done; Ctrl-C and the engine's watchdog end it early.
   template <class T>
   Result<T> wait(Task<T> task) {
     auto result = std::make_shared<std::optional<Result<T>>>();
     spawn(engine_->executor(), std::move(task), [result](Result<T> value) { result->emplace(std::move(value)); });
-    SINTER_CHECK_OK(pump([&] { return result->has_value(); }));
+    while (!result->has_value()) turn();
     return std::move(**result);
   }
 
@@ -60,30 +56,13 @@ class Runner {
  private:
   explicit Runner(const CommonOptions& options) : options_(options) {}
 
-  template <class Done>
-  Result<> pump(Done done) {
-    progress();
-    while (!done()) {
-      if (turn()) {
-        progress();
-      } else if (stalled()) {
-        return timeout_error();
-      }
-    }
-    return {};
-  }
   bool turn();  // true where something happened
-  void progress();
-  bool stalled();
-  std::unexpected<Error> timeout_error();
 
   CommonOptions options_;
   TraceFile trace_;
   CancelSource cancel_;
   std::shared_ptr<Engine> engine_;
-  double last_progress_ms_ = 0;
   unsigned idle_turns_ = 0;
-  bool stuck_ = false;  // a task never came back: what it holds must outlive it
 };
 
 /// A file's bytes and the resolver of its external data.
