@@ -37,6 +37,7 @@ class Runner {
  public:
   /// Refuses what this build cannot do, opens the trace file and makes the engine.
   static Result<std::unique_ptr<Runner>> make(const CommonOptions& options);
+
   Engine& engine() { return *engine_; }
   const std::shared_ptr<Engine>& shared_engine() const { return engine_; }
   CancelToken cancel() { return cancel_.token(); }
