@@ -37,6 +37,7 @@ export function serve({ extra = {}, ...options } = {}) {
     mounts: {
       '/sinter/': join(ROOT, 'web/dist'),
       '/models/': join(ROOT, 'models'),
+      '/golden/': join(ROOT, 'build/golden'),
       '/pages/': join(ROOT, 'tests/browser/pages'),
       ...(shared ? { '/shared/': shared } : {}),
       ...extra,

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
-import { compare, existsSync, fashion, generated, join, launch, openPage, readNpy, serve, sharedFolder } from './harness.mjs';
+import { basename, relative } from 'node:path';
+import { compare, existsSync, fashion, generated, join, launch, openPage, readNpy, ROOT, serve, sharedFolder } from './harness.mjs';
 
 const rows = (npy) => {
   const width = npy.shape.at(-1);
@@ -37,6 +38,18 @@ function makeCases() {
         model: `/shared/models/${found[0].model}`,
         inputs: found.map((item) => ({ image: `/shared/models/${item.inputs[0].image}` })),
         expected: found.map((item) => readNpy(join(shared, 'models', item.outputs[0].file)).data),
+      };
+    }
+  }
+  // What tests/golden/cases.py has collected besides: 0..255 noise through both classifiers, and MNIST's own test sets.
+  const manifest = join(ROOT, 'build/golden/manifest.json');
+  if (shared && existsSync(manifest)) {
+    for (const item of JSON.parse(readFileSync(manifest, 'utf8'))) {
+      if (!/^(webnn|mnist)_/.test(item.name)) continue;
+      cases[item.name] = {
+        model: `/shared/${relative(shared, item.model)}`,
+        inputs: [{ npy: `/golden/${basename(item.input.file)}` }],
+        expected: [readNpy(item.output.file).data],
       };
     }
   }
