@@ -60,9 +60,11 @@ const PLACES = [
   { title: 'WebGPU, page', backend: 'webgpu', call: 'call', fusion: true },
   { title: 'WebGPU, page, unfused', backend: 'webgpu', call: 'call', fusion: false },
   { title: 'WebGPU, worker', backend: 'webgpu', call: 'callInWorker', fusion: true },
+  { title: 'WebGPU, worker, unfused', backend: 'webgpu', call: 'callInWorker', fusion: false },
   { title: 'CPU, page', backend: 'cpu', call: 'call', fusion: true },
   { title: 'CPU, page, unfused', backend: 'cpu', call: 'call', fusion: false },
   { title: 'CPU, worker', backend: 'cpu', call: 'callInWorker', fusion: true },
+  { title: 'CPU, worker, unfused', backend: 'cpu', call: 'callInWorker', fusion: false },
 ];
 
 let server, browser;
