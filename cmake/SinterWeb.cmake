@@ -27,7 +27,7 @@ target_link_options(sinter_web PRIVATE -flto -mexec-model=reactor -fuse-ld=lld -
 
 set(shipped ${CMAKE_BINARY_DIR}/sinter.wasm)
 add_custom_command(OUTPUT ${shipped} DEPENDS sinter_web VERBATIM
-                   COMMAND ${WASM_OPT} -Oz --strip-producers --strip-target-features $<TARGET_FILE:sinter_web> -o ${shipped})
+                   COMMAND ${WASM_OPT} -Oz --converge --strip-producers --strip-target-features $<TARGET_FILE:sinter_web> -o ${shipped})
 add_custom_target(sinter_wasm ALL DEPENDS ${shipped})
 
 # The web device under its own checks (tests/browser/hal.cc), run by the browser tests.

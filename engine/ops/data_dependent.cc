@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "engine/base/sort.h"
+
 #include "engine/ops/movement.h"
 #include "engine/ops/movement_wgsl.h"
 
@@ -172,7 +174,7 @@ Groups group(const Node& node, const Tensor& data) {
   };
   std::vector<size_t> slices(n);
   for (size_t i = 0; i < n; ++i) slices[i] = i;
-  std::sort(slices.begin(), slices.end(), [&](size_t s, size_t t) {
+  heap_sort(slices, [&](size_t s, size_t t) {
     const int sign = order(s, t);
     return sign ? sign < 0 : s < t;
   });
@@ -190,7 +192,7 @@ Groups group(const Node& node, const Tensor& data) {
   // By first occurrence.
   std::vector<size_t> place(groups.first.size()), rank(place.size());
   for (size_t i = 0; i < place.size(); ++i) place[i] = i;
-  std::sort(place.begin(), place.end(), [&](size_t s, size_t t) { return groups.first[s] < groups.first[t]; });
+  heap_sort(place, [&](size_t s, size_t t) { return groups.first[s] < groups.first[t]; });
   Groups by_place{std::vector<size_t>(place.size()), std::move(groups.inverse), std::vector<size_t>(place.size())};
   for (size_t i = 0; i < place.size(); ++i) {
     rank[place[i]] = i;

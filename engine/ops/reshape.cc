@@ -4,6 +4,8 @@
 // Refused: more than 8 axes.
 #include <algorithm>
 
+#include "engine/base/sort.h"
+
 #include "engine/ops/movement.h"
 #include "engine/ops/movement_wgsl.h"
 
@@ -199,7 +201,7 @@ Result<> infer_unsqueeze(InferContext& ctx) {
   if (known) {
     std::vector<size_t> axes = SINTER_TRY(checked_axes(ctx.node, *known_ints(ctx, 1), rank));
     out = in;
-    std::sort(axes.begin(), axes.end());
+    heap_sort(axes);
     for (size_t axis : axes) out.insert(axis, 1);
   }
   ctx.outputs[0].shape = out;

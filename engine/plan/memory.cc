@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/base/sort.h"
+
 namespace sinter::plan {
 namespace {
 uint64_t round_up(uint64_t bytes, uint64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
@@ -12,7 +14,7 @@ uint64_t round_up(uint64_t bytes, uint64_t alignment) { return (bytes + alignmen
 uint64_t layout(std::vector<Lifetime>& buffers, uint64_t alignment) {
   std::vector<uint32_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+  heap_sort(order, [&](uint32_t a, uint32_t b) {
     return buffers[a].bytes != buffers[b].bytes ? buffers[a].bytes > buffers[b].bytes : a < b;
   });
   std::vector<uint32_t> placed;  // sorted by offset

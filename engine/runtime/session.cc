@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk: bytes -> parse -> import -> passes -> plan -> prepare -> run.
 #include "engine/runtime/session.h"
+#include "engine/base/sort.h"
 
 #include <algorithm>
 #include <optional>
@@ -155,8 +156,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
       const auto needed = SINTER_TRY(plan::needed_values(*graph_, bindings));
       if (needed.empty()) return {};
       for (ValueId id : needed) bindings.values.push_back({id, inputs[input_index(id)]});
-      std::sort(bindings.values.begin(), bindings.values.end(),
-                [](const auto& a, const auto& b) { return a.first < b.first; });
+      heap_sort(bindings.values, [](const auto& a, const auto& b) { return a.first < b.first; });
     }
   }
 
