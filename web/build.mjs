@@ -27,3 +27,4 @@ await build({
 });
 execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', '.'], { stdio: 'inherit' });
 copyFileSync(wasm, 'dist/sinter.wasm');
+copyFileSync('../LICENSE', 'dist/LICENSE');

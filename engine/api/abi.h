@@ -25,14 +25,14 @@ void* sinter_alloc(uint32_t bytes);
 void sinter_free(void* block);
 const char* sinter_version();
 
-/// Options are lines KEY=VALUE. Engine: backend (auto, cpu, webgpu, reference), threads, low_power, events.
+/// Options are lines KEY=VALUE. Engine: backend (auto, cpu, webgpu, reference), threads, timeout_ms, low_power, events.
 /// Answer: JSON {"engine": handle}. An explicit webgpu engine opens its device here, so that its absence shows at once.
 void sinter_engine_open(uint32_t request, const char* options, uint32_t option_bytes);
 /// Sessions of the engine are closed with it.
 void sinter_engine_close(uint32_t engine);
 
-/// Takes over `model`, a block of sinter_alloc, whatever the outcome. Options: fusion (1, 0), off (a pass name, repeated),
-/// dim (NAME=N, repeated). Answer: JSON {"session","inputs","outputs"}.
+/// Takes over `model`, a block of sinter_alloc, whatever the outcome. Options: fusion (true, false), off (a pass name,
+/// repeated), dim (NAME=N, repeated), inject (NODE=KIND), plain (true: no specialised device kernels). Answer: JSON {"session","inputs","outputs"}.
 void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_t model_bytes, const char* options,
                          uint32_t option_bytes);
 /// The tensors and what they point at stay the caller's and unchanged until the answer: an array of sinter_tensor.
@@ -45,4 +45,6 @@ void sinter_session_close(uint32_t session);
 void sinter_cancel(uint32_t request);
 /// To be called once, from a fresh turn of the event loop, after each `schedule_turn`.
 void sinter_turn();
+/// To be called now and then while requests are under way: what makes no progress ends as Timeout.
+void sinter_tick();
 }

@@ -180,7 +180,10 @@ Result<std::vector<NamedTensor>> read_inputs(std::span<const sinter_tensor> inpu
 }
 
 Task<> open_engine(std::shared_ptr<EngineEntry> entry) {
-  if (entry->backend == BackendChoice::webgpu) SINTER_CO_TRY(co_await entry->engine->device());
+  Engine& engine = *entry->engine;
+  if (entry->backend == BackendChoice::webgpu) {
+    SINTER_CO_TRY(co_await engine.watchdog().guard(engine.executor(), engine.device()));
+  }
   co_return Result<>{};
 }
 
@@ -221,6 +224,11 @@ SINTER_EXPORT("sinter_version") const char* sinter_version() { return SINTER_VER
 SINTER_EXPORT("sinter_last_stage") const char* sinter_last_stage() { return g_last_stage; }
 
 SINTER_EXPORT("sinter_turn") void sinter_turn() { serve(true); }
+
+SINTER_EXPORT("sinter_tick") void sinter_tick() {
+  for (const auto& [handle, entry] : module().engines) entry->engine->poll();
+  serve(false);
+}
 
 SINTER_EXPORT("sinter_gpu_done") void sinter_gpu_done(uint32_t batch) {
   gpu::finish_web_batch(batch);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <optional>
 
 #include "engine/base/str.h"
@@ -62,13 +63,17 @@ Result<EngineSettings> parse_engine_options(std::string_view text) {
       if (!threads || *threads < 0 || *threads > 1024)
         return bad_value(key, value, "a number of threads, or 0 for all");
       settings.engine.threads = static_cast<unsigned>(*threads);
+    } else if (key == "timeout_ms") {
+      const auto limit = integer(value);
+      if (!limit || *limit < 0) return bad_value(key, value, "milliseconds, or 0 for no limit");
+      settings.engine.timeout_ms = *limit ? static_cast<double>(*limit) : std::numeric_limits<double>::infinity();
     } else if (key == "low_power") {
       settings.engine.low_power = SINTER_TRY(boolean(key, value));
     } else if (key == "events") {
       settings.events = SINTER_TRY(boolean(key, value));
     } else {
       return fail(Code::InvalidInput, StrCat("there is no engine option '", key, "'"),
-                  "backend, threads, low_power, events");
+                  "backend, threads, timeout_ms, low_power, events");
     }
     return {};
   }));
@@ -84,13 +89,15 @@ Result<SessionOptions> parse_session_options(std::string_view text) {
       options.force_plain = SINTER_TRY(boolean(key, value));
     } else if (key == "off") {
       options.off.emplace_back(value);
+    } else if (key == "inject") {
+      options.inject = SINTER_TRY(parse_fault(value));
     } else if (key == "dim") {
       const size_t split = value.rfind('=');
       const auto size = split == value.npos ? std::nullopt : integer(value.substr(split + 1));
       if (!size || *size < 0) return bad_value(key, value, "NAME=N with N of at least 0");
       options.dims.emplace_back(std::string(value.substr(0, split)), *size);
     } else {
-      return fail(Code::InvalidInput, StrCat("there is no load option '", key, "'"), "fusion, off, dim");
+      return fail(Code::InvalidInput, StrCat("there is no load option '", key, "'"), "fusion, plain, off, dim, inject");
     }
     return {};
   }));

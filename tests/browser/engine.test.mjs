@@ -34,6 +34,9 @@ function intercept(request, response) {
     response.writeHead(200, { 'Content-Type': 'application/octet-stream', 'Content-Length': model.length });
     response.write(model.subarray(0, model.length - 20));
     setTimeout(() => response.destroy(), 50);
+  } else if (pathname === '/odd/stalled.onnx') {
+    response.writeHead(200, { 'Content-Type': 'application/octet-stream', 'Content-Length': model.length });
+    response.write(model.subarray(0, 100));
   } else if (pathname === '/odd/chunked.onnx') {
     response.writeHead(200, { 'Content-Type': 'application/octet-stream' });
     response.write(model.subarray(0, 100));
@@ -205,6 +208,12 @@ describe('models', () => {
     right(output);
   }, { allowed: /ERR_/ }));
 
+  test('a body that stops coming is a Timeout', () => onPage(async (page) => {
+    const failure = await page.call('stalled', '/odd/stalled.onnx');
+    assert.equal(failure.code, 'Timeout');
+    assert.match(failure.message, /no bytes of .*stalled\.onnx for 300 ms/);
+  }));
+
   test('a missing file is Io', () => onPage(async (page) => {
     const { failure } = await page.call('loadFailure', '/models/none.onnx');
     assert.equal(failure.code, 'Io');
@@ -258,6 +267,18 @@ describe('running', () => {
       }
       assert.ok(same);
       assert.equal(state, 'dead');
+      right(output);
+    }));
+
+    test(`a fault names its node, a hang ends as Timeout, and the engine goes on (${backend})`, () => onPage(async (page) => {
+      const { failures, wrong, nan, output } = await page.call('faults', 'gemm_0_node', backend);
+      assert.match([failures.error.message, ...failures.error.chain].join(), /'gemm_0_node'/);
+      assert.equal(failures.hang.code, 'Timeout');
+      assert.match(failures.hang.message, /no progress for \d+ ms.*'gemm_0_node'/);
+      assert.equal(failures.unknown.code, 'InvalidInput');
+      assert.match(failures.unknown.message, /nobody/);
+      assert.ok(compare(wrong, GEMM_ZERO));
+      assert.ok(nan.includes('NaN'));
       right(output);
     }));
 

@@ -30,6 +30,8 @@ export interface LoadOptions {
   dims?: Readonly<Record<string, number>>;
   signal?: AbortSignal | null;
   onProgress?: (progress: Progress) => void;
+  /** A fault to test the diagnosis with: what the node computes is wrong or NaN, it fails, or it never ends. */
+  inject?: `${string}=${'wrong' | 'nan' | 'error' | 'hang'}`;
 }
 
 export type EngineState = 'initialising' | 'ready' | 'closed' | 'dead';
@@ -49,10 +51,10 @@ function lines(entries: [string, unknown][]): string {
  */
 export async function createEngine(options: EngineOptions = {}): Promise<Engine> {
   const host = await Host.start(moduleUrl(options.wasmUrl), options.device);
-  host.setTimeoutMs(options.timeoutMs ?? 30000);
+  host.timeoutMs = options.timeoutMs ?? 30000;
   host.onEvent = options.onEvent;
   const text = lines([
-    ['backend', options.backend], ['threads', options.threads],
+    ['backend', options.backend], ['threads', options.threads], ['timeout_ms', host.timeoutMs],
     ['low_power', options.powerPreference && options.powerPreference === 'low-power'], ['events', options.onEvent ? true : undefined],
   ]);
   try {
@@ -83,7 +85,7 @@ export class Engine {
     if (host.ended) throw host.ended;
     const text = lines([
       ['fusion', options.fusion], ...(options.off ?? []).map((pass): [string, unknown] => ['off', pass]),
-      ...Object.entries(options.dims ?? {}).map(([name, size]): [string, unknown] => ['dim', `${name}=${size}`]),
+      ['inject', options.inject], ...Object.entries(options.dims ?? {}).map(([name, size]): [string, unknown] => ['dim', `${name}=${size}`]),
     ]);
     const model = await readModel(host, source, options);
     const opened = await host.request('sinter_session_open',

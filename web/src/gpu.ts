@@ -85,12 +85,6 @@ export class GpuHost {
     };
   }
 
-  /** What the devices have not answered yet, for the message of a timeout. */
-  waitingFor(): string | undefined {
-    for (const device of this.devices.values()) if (device.waiting.size) return `waiting for the device: ${[...device.waiting].join(', ')}`;
-    return undefined;
-  }
-
   closeAll(): void {
     for (const device of this.devices.values()) device.close();
     this.devices.clear();
@@ -171,8 +165,6 @@ export class GpuHost {
 }
 
 class DeviceHost {
-  /** What is asked of the device and not answered, in words. */
-  readonly waiting = new Set<string>();
   private readonly buffers = new Map<number, GPUBuffer>();
   private readonly pipelines = new Map<number, Pipeline>();
   private readonly groups = new Map<number, GPUBindGroup>();
@@ -377,10 +369,7 @@ class DeviceHost {
       };
       made.push(this.createPipeline(id, text(labelBytes), text(textBytes), bindings, writes, uniform !== 0));
     }
-    const what = `compiling ${count} pipelines`;
-    this.waiting.add(what);
     void Promise.all(made).then((failures) => {
-      this.waiting.delete(what);
       this.gpu.guarded(() => {
         this.gpu.settle(request, this.lostNow ?? failures.find(Boolean));
         this.gpu.done(0);
@@ -442,8 +431,6 @@ class DeviceHost {
 
   private async read(request: number, id: number, offset: number, address: number, bytes: number): Promise<void> {
     this.reads.add(request);
-    const what = `reading ${bytes} bytes`;
-    this.waiting.add(what);
     let error: Failure | undefined;
     try {
       const buffer = this.buffer(id);
@@ -464,7 +451,6 @@ class DeviceHost {
     } catch (thrown) {
       error = failure('Gpu', `the device's answer could not be read: ${textOf(thrown)}`);
     }
-    this.waiting.delete(what);
     if (error && this.reads.has(request)) this.gpu.guarded(() => this.gpu.settle(request, error));
     this.reads.delete(request);
   }

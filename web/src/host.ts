@@ -15,6 +15,7 @@ export interface Exports extends GpuExports {
   sinter_alloc(bytes: number): number;
   sinter_free(address: number): void;
   sinter_turn(): void;
+  sinter_tick(): void;
   sinter_cancel(request: number): void;
   sinter_engine_open(request: number, options: number, bytes: number): void;
   sinter_engine_close(engine: number): void;
@@ -72,9 +73,9 @@ export class Host {
     this.turnPosted = false;
     if (!this.ended) this.enter('sinter_turn', () => this.exports.sinter_turn());
   });
-  private timeoutMs = 0;
-  private watchdog: ReturnType<typeof setTimeout> | undefined;
-  private lastProgress = 0;
+  /** How long a request may make no progress; 0: for ever. */
+  timeoutMs = 0;
+  private watchdog: ReturnType<typeof setInterval> | undefined;
   private held = 0;
   private peak = 0;
   private heldPeak = 0;
@@ -222,10 +223,6 @@ export class Host {
     return answer;
   }
 
-  setTimeoutMs(milliseconds: number): void {
-    this.timeoutMs = milliseconds;
-  }
-
   // --- calls from the module ---
 
   private imports(): WebAssembly.Imports {
@@ -254,7 +251,6 @@ export class Host {
 
   count(name: string): void {
     this.crossings[name] = (this.crossings[name] ?? 0) + 1;
-    this.lastProgress = performance.now();
   }
 
   private complete(id: number, status: number, address: number, bytes: number): void {
@@ -319,24 +315,20 @@ export class Host {
     for (const request of open) request.reject(error);
   }
 
-  private unwatch(): void {
-    clearTimeout(this.watchdog);
-    this.watchdog = undefined;
+  /** While requests are under way the module looks for those that make no progress, eight times in the time they have. */
+  private watch(): void {
+    if (this.watchdog !== undefined || !this.timeoutMs) return;
+    this.watchdog = setInterval(() => {
+      try {
+        this.enter('sinter_tick', () => this.exports.sinter_tick());
+      } catch {
+        // A trap has rejected everything.
+      }
+    }, this.timeoutMs / 8);
   }
 
-  private watch(): void {
-    this.lastProgress = performance.now();
-    if (this.watchdog !== undefined || !this.timeoutMs) return;
-    const check = () => {
-      const idle = performance.now() - this.lastProgress;
-      if (idle >= this.timeoutMs) {
-        const waiting = this.gpu.waitingFor();
-        this.rejectAll(new SinterError('Timeout', `no progress for ${Math.round(idle)} ms`,
-          'the device may hang; raise timeoutMs if it is only slow', [...(waiting ? [waiting] : []), ...this.lastStage()]));
-        return;
-      }
-      this.watchdog = setTimeout(check, this.timeoutMs - idle + 1);
-    };
-    this.watchdog = setTimeout(check, this.timeoutMs + 1);
+  private unwatch(): void {
+    clearInterval(this.watchdog);
+    this.watchdog = undefined;
   }
 }

@@ -103,15 +103,34 @@ async function openFile(url: URL): Promise<Body> {
   }
 }
 
-async function* failingAsIo(body: Body, signal: AbortSignal | null | undefined): AsyncGenerator<Uint8Array> {
+/** The next chunk; a source that gives none for so long has stalled. */
+function within<T>(next: Promise<T>, milliseconds: number, name: string): Promise<T> {
+  if (!milliseconds) return next;
+  let timer: ReturnType<typeof setTimeout>;
+  const stalled = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new SinterError('Timeout', `no bytes of ${name} for ${milliseconds} ms`, 'raise timeoutMs if the line is only slow')), milliseconds);
+  });
+  return Promise.race([next, stalled]).finally(() => clearTimeout(timer));
+}
+
+async function* checked(host: Host, body: Body, signal: AbortSignal | null | undefined): AsyncGenerator<Uint8Array> {
+  const source = body.chunks as AsyncIterable<Uint8Array> & Iterable<Uint8Array>;
+  const iterator = source[Symbol.asyncIterator]?.() ?? source[Symbol.iterator]();
+  let open = true;
   try {
-    for await (const chunk of body.chunks) {
+    for (;;) {
+      const { done, value } = await within(Promise.resolve(iterator.next()), host.timeoutMs, body.name);
       if (signal?.aborted) throw cancelled(signal);
-      yield chunk;
+      if (done) break;
+      yield value;
     }
+    open = false;
   } catch (error) {
     if (error instanceof SinterError) throw error;
     throw new SinterError('Io', `reading ${body.name} failed: ${textOf(error)}`, 'the transfer broke off; try again', [], error);
+  } finally {
+    // Not awaited: a stalled source would stall its own end.
+    if (open) void Promise.resolve(iterator.return?.()).catch(() => {});
   }
 }
 
@@ -119,7 +138,7 @@ async function stream(host: Host, body: Body, length: number, { signal, onProgre
   const address = host.alloc(length, body.name);
   let loaded = 0;
   try {
-    for await (const chunk of failingAsIo(body, signal)) {
+    for await (const chunk of checked(host, body, signal)) {
       if (loaded + chunk.length > length) {
         throw new SinterError('Io', `${body.name} is longer than the ${length} bytes that were announced`);
       }
@@ -144,7 +163,7 @@ async function gather(host: Host, body: Body, { signal, onProgress }: ReadOption
   const chunks: Uint8Array[] = [];
   let loaded = 0;
   try {
-    for await (const chunk of failingAsIo(body, signal)) {
+    for await (const chunk of checked(host, body, signal)) {
       chunks.push(chunk);
       host.hold(chunk.length);
       loaded += chunk.length;

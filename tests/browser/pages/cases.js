@@ -386,3 +386,26 @@ export async function imageSources(url, size) {
   engine.close();
   return values;
 }
+
+/** Faults on purpose, each in an engine's only session; then the same engine without one. */
+export async function faults(node, backend) {
+  const failures = {};
+  const engine = await sinter.createEngine({ backend, timeoutMs: 1500 });
+  for (const kind of ['error', 'hang']) {
+    failures[kind] = await failureOf(engine.load(GEMM, { inject: `${node}=${kind}` }).then(runOnce));
+  }
+  const wrong = await runOnce(await engine.load(GEMM, { inject: `${node}=wrong` }));
+  const nan = await runOnce(await engine.load(GEMM, { inject: `${node}=nan` }));
+  failures.unknown = await failureOf(engine.load(GEMM, { inject: 'nobody=nan' }));
+  const output = await runOnce(await engine.load(GEMM));
+  engine.close();
+  return { failures, wrong, nan: nan.map(String), output };
+}
+
+/** A model that arrives too slowly. */
+export async function stalled(url) {
+  const engine = await sinter.createEngine({ backend: 'cpu', timeoutMs: 300 });
+  const failure = await failureOf(engine.load(url));
+  engine.close();
+  return failure;
+}
