@@ -117,7 +117,7 @@ async function classify(): Promise<void> {
 
 async function show(image: Blob, name: string): Promise<void> {
   try {
-    picture = await createImageBitmap(image, { premultiplyAlpha: 'none' });
+    picture = await createImageBitmap(image, { premultiplyAlpha: 'none', colorSpaceConversion: 'none' });
   } catch {
     showError(new SinterError('InvalidInput', `${name} is not a picture that this browser can read`, 'choose a PNG, JPEG or WebP file'));
     return;

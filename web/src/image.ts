@@ -60,12 +60,12 @@ export async function imageTensor(image: ImageSource, options: ImageOptions = {}
   return new Tensor('float32', values, [1, 3, height, width]);
 }
 
-/** The pixels as they are stored: no scaling, no colour conversion but to sRGB. */
+/** The pixels as they are stored: no scaling, no colour conversion, as the command line reads them. */
 async function pixelsOf(image: ImageSource): Promise<Pixels> {
   if (typeof Blob !== 'undefined' && image instanceof Blob) {
     let bitmap: ImageBitmap;
     try {
-      bitmap = await createImageBitmap(image, { premultiplyAlpha: 'none' });
+      bitmap = await createImageBitmap(image, { premultiplyAlpha: 'none', colorSpaceConversion: 'none' });
     } catch (error) {
       throw new SinterError('InvalidInput', `the file is not an image that can be read here: ${textOf(error)}`, 'give a PNG, JPEG or WebP file', [], error);
     }

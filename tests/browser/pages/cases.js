@@ -31,7 +31,7 @@ async function readNpy(url) {
 }
 
 async function pixels(url) {
-  return createImageBitmap(await (await fetch(url)).blob(), { premultiplyAlpha: 'none' });
+  return createImageBitmap(await (await fetch(url)).blob(), { premultiplyAlpha: 'none', colorSpaceConversion: 'none' });
 }
 
 /** Inputs by description: { npy: url }, { image: url, preprocess }, { values, shape }. */
@@ -365,7 +365,7 @@ export async function diagnose() {
 export async function imageSources(url, size) {
   const engine = await sinter.createEngine({ backend: 'cpu' });
   const blob = await (await fetch(url)).blob();
-  const bitmap = await createImageBitmap(blob, { premultiplyAlpha: 'none' });
+  const bitmap = await createImageBitmap(blob, { premultiplyAlpha: 'none', colorSpaceConversion: 'none' });
   const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
   canvas.getContext('2d').drawImage(bitmap, 0, 0);
   const frame = new VideoFrame(bitmap, { timestamp: 0, alpha: 'discard' });
