@@ -41,6 +41,7 @@ export function serve({ extra = {}, ...options } = {}) {
       '/pages/': join(ROOT, 'tests/browser/pages'),
       ...(shared ? { '/shared/': shared } : {}),
       ...extra,
+      ...extra,
     },
     ...options,
   });
