@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHECKS = ["format", "text", "layers", "ops", "no_wait", "exceptions", "size", "typescript"]
+CHECKS = ["format", "text", "layers", "ops", "no_wait", "exceptions", "size", "memory", "typescript"]
 
 
 def main():
