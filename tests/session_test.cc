@@ -80,8 +80,7 @@ TEST(Session, UnawaitedRunsQueueAndEachGetsItsOwnAnswer) {
   ASSERT_TRUE(opened.has_value()) << to_string(opened.error());
   std::vector<std::optional<Result<std::vector<NamedTensor>>>> results(4);
   for (size_t i = 0; i < results.size(); ++i) {
-    spawn(opened->engine->executor(),
-          opened->session->run({{"input", pictures(1, static_cast<uint32_t>(i))}}, {}),
+    spawn(opened->engine->executor(), opened->session->run({{"input", pictures(1, static_cast<uint32_t>(i))}}, {}),
           [&results, i](Result<std::vector<NamedTensor>> result) { results[i].emplace(std::move(result)); });
   }
   opened->engine->executor().drain();
@@ -185,8 +184,8 @@ TEST(Session, CancellingARunLeavesTheNextOneRight) {
   ASSERT_TRUE(opened.has_value());
   CancelSource source;
   source.cancel();
-  const auto cancelled = block_on(opened->engine->executor(),
-                                  opened->session->run({{"input", pictures(1, 1)}}, {source.token()}));
+  const auto cancelled =
+      block_on(opened->engine->executor(), opened->session->run({{"input", pictures(1, 1)}}, {source.token()}));
   ASSERT_FALSE(cancelled.has_value());
   EXPECT_EQ(cancelled.error().code, Code::Cancelled);
   EXPECT_TRUE(opened->run({{"input", pictures(1, 1)}}).has_value());

@@ -29,9 +29,15 @@ std::string print(const Expr& expr) {
   std::vector<std::string> texts;
   for (const ExprNode& node : expr.nodes()) {
     switch (arity(node.op)) {
-      case 0: texts.push_back(node.op == ScalarOp::input ? StrCat("x", node.a) : StrCat(node.value)); break;
-      case 1: texts.push_back(StrCat(name_of(node.op), "(", texts[node.a], ")")); break;
-      case 2: texts.push_back(StrCat(name_of(node.op), "(", texts[node.a], ", ", texts[node.b], ")")); break;
+      case 0:
+        texts.push_back(node.op == ScalarOp::input ? StrCat("x", node.a) : StrCat(node.value));
+        break;
+      case 1:
+        texts.push_back(StrCat(name_of(node.op), "(", texts[node.a], ")"));
+        break;
+      case 2:
+        texts.push_back(StrCat(name_of(node.op), "(", texts[node.a], ", ", texts[node.b], ")"));
+        break;
       default:
         texts.push_back(StrCat(name_of(node.op), "(", texts[node.a], ", ", texts[node.b], ", ", texts[node.c], ")"));
     }
@@ -46,7 +52,8 @@ std::string print(const Graph& graph, const Node& node) {
     text += print_value(graph, node.outputs[i]);
     if (node.outputs[i] == kNone) continue;
     const Value& value = graph.values[node.outputs[i]];
-    text += StrCat(":", name_of(value.dtype), value.shape ? to_string(*value.shape, graph.symbols) : std::string("[?]"));
+    text +=
+        StrCat(":", name_of(value.dtype), value.shape ? to_string(*value.shape, graph.symbols) : std::string("[?]"));
   }
   text += StrCat(" = ", node.op->name, "(");
   for (size_t i = 0; i < node.inputs.size(); ++i) text += StrCat(i ? ", " : "", print_value(graph, node.inputs[i]));
