@@ -15,6 +15,7 @@ if(NOT SINTER_COMMON_SOURCES)
   return()
 endif()
 
+set_source_files_properties(engine/base/math_web.cc PROPERTIES COMPILE_OPTIONS -fno-lto)
 add_executable(sinter_web ${SINTER_COMMON_SOURCES} ${SINTER_WEB_SOURCES})
 set_target_properties(sinter_web PROPERTIES OUTPUT_NAME sinter.names SUFFIX .wasm RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 target_include_directories(sinter_web SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/include)

@@ -17,7 +17,7 @@ import sys
 from common import ROOT, finish, need
 from wasm import BadModule, read_module
 
-HOST_MODULES = {"sinter", "sinter_gpu"}
+HOST_MODULES = {"sinter", "sinter_gpu", "sinter_math"}
 # Reached from libc's abort and diagnostics only; the host answers each at once. poll_oneoff, sched_yield, sock_* and the
 # thread calls are the ones that would wait.
 WASI_ALLOWED = {"fd_close", "fd_seek", "fd_write", "fd_fdstat_get", "proc_exit", "environ_get", "environ_sizes_get", "random_get",

@@ -240,6 +240,7 @@ export class Host {
         },
       },
       sinter_gpu: this.gpu.imports(),
+      sinter_math: Math as unknown as WebAssembly.ModuleImports,
       wasi_snapshot_preview1: {
         clock_time_get: (_clock: number, _precision: bigint, result: number) => {
           new DataView(this.exports.memory.buffer).setBigUint64(result, BigInt(Math.round(performance.now() * 1e6)), true);
