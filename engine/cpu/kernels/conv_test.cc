@@ -85,7 +85,10 @@ Prepared prepare(const Case& c) {
   const int64_t channels = c.in[c.in.rank() - 1];
   Shape weight_shape{c.out, channels / c.group};
   for (int64_t k : c.kernel) weight_shape.push_back(k);
-  const Tensor x = random(c.in, 1), w = random(weight_shape, 2), b = c.bias ? random({c.out}, 3) : Tensor();
+  // Sums of about 1 whatever their length, so that one tolerance fits all.
+  const float scale = 2 / std::sqrt(static_cast<float>(weight_shape.numel() / c.out));
+  const Tensor x = random(c.in, 1), w = random(weight_shape, 2, -scale, scale);
+  const Tensor b = c.bias ? random({c.out}, 3) : Tensor();
   const Node node = conv_node(c);
   const auto window = ops::resolve_window(node, c.in, c.kernel);
   EXPECT_TRUE(window.has_value()) << c.name;
@@ -105,6 +108,8 @@ std::vector<Case> cases() {
   add({"1x1 without bias", {2, 3, 4, 8}, 12, 1, {1, 1}, {}, {}, {}, {}, false});
   add({"1x1 stride 2", {2, 7, 9, 6}, 10, 1, {1, 1}, {2, 2}});
   add({"1x1 padded", {1, 3, 3, 5}, 7, 1, {1, 1}, {}, {1, 0, 2, 1}});
+  add({"1x1 so deep that it goes in slices", {1, 7, 7, 1900}, 50, 1, {1, 1}});
+  add({"3x3 so deep that it goes in slices", {1, 7, 7, 300}, 50, 1, {3, 3}, {}, {1, 1, 1, 1}});
   add({"1x1 many rows", {1, 40, 41, 4}, 19, 1, {1, 1}});
   for (int64_t in : {1, 2, 3, 5, 7, 24}) {
     add({StrCat("3x3 of ", in), {1, 6, 7, in}, 9, 1, {3, 3}, {}, {1, 1, 1, 1}});
@@ -206,6 +211,7 @@ TEST(ConvKernel, EpilogueForms) {
   const std::vector<Case> shapes = {
       {"1x1", {1, 9, 10, 12}, 50, 1, {1, 1}},
       {"1x1 of one row", {1, 1, 1, 40}, 83, 1, {1, 1}},
+      {"1x1 in slices", {1, 7, 7, 1900}, 50, 1, {1, 1}},
       {"3x3 grouped", {1, 9, 10, 12}, 10, 2, {3, 3}, {}, {1, 1, 1, 1}},
       {"depthwise", {1, 9, 10, 21}, 21, 21, {3, 3}, {}, {1, 1, 1, 1}},
   };

@@ -26,6 +26,7 @@ struct TileArgs {
   size_t segments, k;
   size_t row_offset;    // added to every row pointer: a group's first channel
   const float* packed;  // the panel
+  const float* ahead;   // one cache line of it per step of k is fetched for later
   const float* bias;    // of the panel's width; null: none
   float* out;
   size_t out_stride;

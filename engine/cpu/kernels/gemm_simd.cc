@@ -63,12 +63,21 @@ HWY_NOINLINE void Tile(const TileArgs& t) {
     const VF start = t.bias ? hn::LoadU(d, t.bias + v * kLanes) : hn::Zero(d);
     SINTER_UNROLL for (size_t m = 0; m < kRows; ++m) acc[m][v] = start;
   }
+  // What the end of the tile touches, while the sums keep the machine busy.
+  for (size_t m = 0; m < kRows; ++m) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      __builtin_prefetch(t.out + m * t.out_stride + v * kLanes, 1);
+      if (t.epilogue.add) __builtin_prefetch(t.epilogue.add + m * t.epilogue.add_stride + v * kLanes);
+    }
+  }
   const float* HWY_RESTRICT b = t.packed;
+  const float* HWY_RESTRICT ahead = t.ahead;
   const float* const* rows = t.rows;
   for (size_t s = 0; s < t.segments; ++s, rows += kRows) {
     const float* HWY_RESTRICT a[kRows];
     SINTER_UNROLL for (size_t m = 0; m < kRows; ++m) a[m] = rows[m] + t.row_offset;
-    for (size_t k = 0; k < t.k; ++k, b += kVectors * kLanes) {
+    for (size_t k = 0; k < t.k; ++k, b += kVectors * kLanes, ahead += 16) {
+      __builtin_prefetch(ahead, 0, 2);
       VF bv[kVectors];
       SINTER_UNROLL for (size_t v = 0; v < kVectors; ++v) bv[v] = hn::LoadU(d, b + v * kLanes);
       SINTER_UNROLL for (size_t m = 0; m < kRows; ++m) {

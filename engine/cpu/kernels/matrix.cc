@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "engine/cpu/pool.h"
 
@@ -11,6 +12,9 @@ namespace {
 
 constexpr size_t kAlign = 64;
 constexpr size_t kMaxLanes = 16;
+constexpr size_t kLineFloats = 16;
+constexpr size_t kSliceFloats = 20 << 10;  // of packed weights
+constexpr size_t kMinSliceTiles = 4;
 constexpr size_t kBlockBytes = 128 << 10;  // rows that one pass over the panels keeps in the second-level cache
 constexpr size_t kMaxBlockTiles = 32;
 constexpr size_t kChunksPerThread = 4;          // so that threads of unequal speed finish together
@@ -96,32 +100,70 @@ class Runner {
 
   void panel(size_t group, size_t column, size_t vectors, size_t first, size_t last, const float** table) const {
     alignas(kAlign) float bias[GemmKernels::kMaxVectors * kMaxLanes];
-    const size_t depth = job_.segments * job_.k;
+    const size_t width = vectors * kernels_.lanes, depth = job_.segments * job_.k;
     const size_t at = group * job_.columns + column;
-    const Epilogue& epilogue = *job_.epilogue;
     TileArgs tile;
-    tile.segments = job_.segments;
-    tile.k = job_.k;
-    tile.row_offset = group * job_.k;
     tile.packed = job_.packed + group * packed_floats(job_.columns, depth) + depth * column;
-    tile.columns = std::min(vectors * kernels_.lanes, job_.columns - column);
+    tile.columns = std::min(width, job_.columns - column);
     tile.bias = job_.bias ? job_.bias + at : nullptr;
-    if (tile.bias && tile.columns < vectors * kernels_.lanes) {
+    if (tile.bias && tile.columns < width) {
       std::memset(bias, 0, sizeof(bias));
       std::memcpy(bias, tile.bias, tile.columns * sizeof(float));
       tile.bias = bias;
     }
     tile.out_stride = job_.out_stride;
     tile.epilogue.add_stride = job_.out_stride;
-    tile.epilogue.lo = epilogue.lo;
-    tile.epilogue.hi = epilogue.hi;
-    for (size_t t = first; t < last; ++t) {
-      const size_t row = first_row(t), height = first_row(t + 1) - row;
-      tile.rows = table + (row - first_row(first)) * job_.segments;
-      tile.out = job_.out + row * job_.out_stride + at;
-      tile.epilogue.add = epilogue.add ? epilogue.add + row * job_.out_stride + at : nullptr;
-      kernels_.tile[height - 1][vectors - 1](tile);
+    const size_t rest = kernels_.vectors(job_.columns) - column / kernels_.lanes - vectors;
+    const size_t next_width = rest > 0 ? kernels_.panel_vectors(rest) * kernels_.lanes : 0;
+    const Slices slices = slices_of(width, last - first);
+    for (size_t i = 0; i < slices.count; ++i) {
+      const Slice slice = slices.at(job_, i);
+      const bool is_last = i + 1 == slices.count;
+      tile.segments = slice.segments;
+      tile.k = slice.k;
+      tile.row_offset = group * job_.k + slice.first_k;
+      tile.epilogue.lo = is_last ? job_.epilogue->lo : -std::numeric_limits<float>::infinity();
+      tile.epilogue.hi = is_last ? job_.epilogue->hi : std::numeric_limits<float>::infinity();
+      // The first slice adds the epilogue's operand, each later one what the slices before have left in the output.
+      const float* add = i == 0 ? job_.epilogue->add : job_.out;
+      // The tiles of a slice fetch the next one, a share each, so that its first tile does not wait for memory.
+      const size_t floats = slice.segments * slice.k * width;
+      const float* next = tile.packed + floats;
+      const size_t next_floats = is_last ? slice.segments * slice.k * next_width : floats;
+      for (size_t t = first; t < last; ++t) {
+        const size_t share = (t - first) * slice.segments * slice.k * kLineFloats;
+        tile.ahead = share < next_floats ? next + share : tile.packed;
+        const size_t row = first_row(t), height = first_row(t + 1) - row;
+        tile.rows = table + (row - first_row(first)) * job_.segments + slice.first_segment * height;
+        tile.out = job_.out + row * job_.out_stride + at;
+        tile.epilogue.add = add ? add + row * job_.out_stride + at : nullptr;
+        kernels_.tile[height - 1][vectors - 1](tile);
+      }
+      tile.packed = next;
+      tile.bias = nullptr;
     }
+  }
+
+  // Part of the depth: some segments, or part of a single one.
+  struct Slice {
+    size_t first_segment, segments, first_k, k;
+  };
+  struct Slices {
+    size_t count;
+    Slice at(const MatrixJob& job, size_t i) const {
+      if (job.segments == 1) {
+        const size_t first = job.k * i / count;
+        return {0, 1, first, job.k * (i + 1) / count - first};
+      }
+      const size_t first = job.segments * i / count;
+      return {first, job.segments * (i + 1) / count - first, 0, job.k};
+    }
+  };
+  // A deep panel goes in slices that stay close to the core while all tiles of the block pass over them.
+  Slices slices_of(size_t width, size_t tiles) const {
+    const size_t count = job_.segments * job_.k * width / kSliceFloats;
+    if (tiles < kMinSliceTiles || count < 2) return {1};
+    return {std::min(count, job_.segments == 1 ? job_.k : job_.segments)};
   }
 
   // An expression that the micro-kernels do not know runs over the finished part of the output while it is in the cache.
