@@ -2,7 +2,7 @@
 # Sorts the sources of engine/ by their suffix:
 #   NAME_native.cc  native build only            NAME_test.cc  GoogleTest, native only
 #   NAME_web.cc     web build only               NAME_fuzz.cc  libFuzzer target, sanitizer build only
-#   engine/cpu/kernels/*.cc  compiled with -O3   everything else: both builds
+#   engine/cpu/kernels/NAME_simd.cc  compiled with -O3   everything else: both builds
 file(GLOB_RECURSE SINTER_ALL RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS engine/*.cc)
 
 function(sinter_take out regex)
@@ -21,4 +21,4 @@ sinter_take(SINTER_WEB_SOURCES "_web\\.cc$")
 set(SINTER_COMMON_SOURCES ${SINTER_ALL})
 
 set(SINTER_KERNEL_SOURCES ${SINTER_COMMON_SOURCES})
-list(FILTER SINTER_KERNEL_SOURCES INCLUDE REGEX "^engine/cpu/kernels/")
+list(FILTER SINTER_KERNEL_SOURCES INCLUDE REGEX "^engine/cpu/kernels/.*_simd\\.cc$")
