@@ -21,7 +21,8 @@ const std::vector<double>& special_values() {
 
 void special_values_case(std::vector<OpCase>& out) {
   out.push_back({.name = "NaN, infinities, halves", .inputs = {of(DType::f32, {11}, special_values())}});
-  out.push_back({.name = "NaN in vectors", .inputs = {of(DType::f32, {4}, {2, NAN, -2, NAN})}});
+  out.push_back(
+      {.name = "NaN and zeros in vectors", .inputs = {of(DType::f32, {8}, {2, NAN, -2, NAN, 0.0, -0.0, 1, INFINITY})}});
 }
 
 void float_unary_cases(std::vector<OpCase>& out, double lo, double hi) {

@@ -88,10 +88,12 @@ constexpr std::string_view kSinCos = R"(fn sin_$S(x: $T, quarter: i32) -> $T {
 // Some drivers compute tanh from exp(2x), which overflows.
 constexpr std::string_view kTanh =
     "fn tanh_$S(x: $T) -> $T { return select(tanh(clamp(x, $T(-15.0), $T(15.0))), x, nan_$S(x)); }\n";
-// Some drivers' log takes the absolute value.
+// Some drivers' log takes the absolute value, and is finite at 0.
 constexpr std::string_view kLog = R"(fn log_$S(x: $T) -> $T {
   var quiet = $U(0x7fc00000u);
-  return select(log(x), bitcast<$T>(quiet), nan_$S(x) | (x < $T(0.0)));
+  var lowest = $U(0xff800000u);
+  let r = select(log(x), bitcast<$T>(lowest), x == $T(0.0));
+  return select(r, bitcast<$T>(quiet), nan_$S(x) | (x < $T(0.0)));
 }
 )";
 constexpr std::string_view kSoftplus =
