@@ -79,7 +79,7 @@ TEST(ExternalData, IsReadAtItsOffset) {
   const auto external = external_data_in(folder.path());
   const auto graph = import_with(model_with("weights.bin", "4", "8"), external.get());
   ASSERT_TRUE(graph) << to_string(graph.error());
-  const Tensor& weight = graph->values[graph->find_value("w")].constant;
+  const Tensor weight = *graph->values[graph->find_value("w")].constant.aligned();
   EXPECT_EQ(get_f64(weight, 0), 2);
   EXPECT_EQ(get_f64(weight, 1), 3);
 }

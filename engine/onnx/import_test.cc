@@ -54,7 +54,7 @@ TEST(Import, BuildsTheGraph) {
   EXPECT_THAT(graph->nodes[1].origins, ElementsAre("y"));
   EXPECT_THAT(graph->symbols, ElementsAre("N"));
   EXPECT_THAT(print(*graph), HasSubstr("%y:float32[N,4] = Relu(%sum)"));
-  EXPECT_EQ(get_f64(graph->values[graph->find_value("w")].constant, 3), 4);
+  EXPECT_EQ(get_f64(*graph->values[graph->find_value("w")].constant.aligned(), 3), 4);
 }
 
 TEST(Import, InitializersListedAsInputsAreNoInputs) {
