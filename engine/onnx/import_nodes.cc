@@ -37,7 +37,8 @@ class Nodes {
 
   Importing& state_;
   Graph& graph_;
-  std::vector<Tensor> known_;  // by value: small constants, aligned, computed ones included
+  std::vector<Tensor> known_;                   // by value: small constants, aligned, computed ones included
+  std::vector<std::optional<DimValues>> dims_;  // by value: small integer tensors computed from symbolic shapes
 };
 
 /// A walk from consumers to producers with an explicit stack, since graphs may be thousands of nodes deep. Nodes that are
@@ -230,6 +231,7 @@ Result<> Nodes::infer(NodeId id) {
     inputs[i].dtype = value.dtype;
     inputs[i].shape = value.shape;
     inputs[i].constant = known(node.inputs[i]);
+    if (node.inputs[i] < dims_.size() && dims_[node.inputs[i]]) inputs[i].dims = &*dims_[node.inputs[i]];
   }
   const std::vector<TensorInfo> outputs = SINTER_TRY(infer_node(node, inputs, false));
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -237,6 +239,11 @@ Result<> Nodes::infer(NodeId id) {
     Value& value = graph_.values[node.outputs[i]];
     value.dtype = outputs[i].dtype;
     value.shape = outputs[i].shape;
+  }
+  if (node.op->dims && node.outputs[0] != kNone && is_integer(outputs[0].dtype)) {
+    auto dims = node.op->dims(node, inputs);
+    dims_.resize(graph_.values.size());
+    dims_[node.outputs[0]] = std::move(dims);
   }
   fold(node, inputs, outputs);
   return {};

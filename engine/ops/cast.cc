@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/ops/movement.h"
 #include "engine/ops/util.h"
 
 namespace sinter {
@@ -167,6 +168,7 @@ extern const OpDef op_cast{.name = "Cast",
                            .first_opset = 6,
                            .notes = "strings and types below 8 bits are refused",
                            .infer = infer_cast,
+                           .dims = same_dims,
                            .reference = reference_cast,
                            .wgsl = wgsl_cast,
                            .cases = cast_cases};

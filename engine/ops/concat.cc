@@ -136,6 +136,19 @@ Result<> infer_concat(InferContext& ctx) {
   return {};
 }
 
+std::optional<DimValues> concat_dims(const Node&, std::span<const TensorInfo> inputs) {
+  DimValues joined;
+  for (const TensorInfo& input : inputs) {
+    if (!input.shape || input.shape->rank() != 1) return std::nullopt;
+    const auto part = dim_values(input);
+    const int64_t length = (*input.shape)[0];
+    if (!part && (!is_known(length) || length > static_cast<int64_t>(kMaxRank))) return std::nullopt;
+    const DimValues unknown(part ? 0 : static_cast<size_t>(length));
+    joined.insert(joined.end(), part ? part->begin() : unknown.begin(), part ? part->end() : unknown.end());
+  }
+  return joined;
+}
+
 template <class GetShape>
 Parts concat_parts(const Node& node, const Shape& out, GetShape shape) {
   const size_t axis = *fold_axis(node.attrs.i("axis", 0), out.rank());
@@ -266,6 +279,7 @@ extern const OpDef op_concat = {.name = "Concat",
                                 .max_inputs = -1,
                                 .op_class = OpClass::movement,
                                 .infer = infer_concat,
+                                .dims = concat_dims,
                                 .reference = reference_concat,
                                 .wgsl = wgsl_concat,
                                 .cases = concat_cases};

@@ -19,19 +19,18 @@ Result<> infer_constant(InferContext& ctx) {
   if (value && value->numel() != 1)
     return bad(ctx.node, StrCat("value has ", value->numel(), " elements, must have one"));
   ctx.outputs[0].dtype = value ? value->dtype() : DType::f32;
-  if (!SINTER_TRY(shape_operands_known(ctx))) {
-    if (const auto length = operand_length(ctx, 0)) {
-      SINTER_CHECK_OK(check_rank(ctx.node, *length));
-      ctx.outputs[0].shape = Shape::filled(*length, kUnknownDim);
-    }
-    return {};
+  SINTER_CHECK_OK(shape_operands_known(ctx));
+  const auto wanted = dim_values(ctx.inputs[0]);
+  const auto length = wanted ? wanted->size() : operand_length(ctx, 0);
+  if (!length) return {};
+  SINTER_CHECK_OK(check_rank(ctx.node, *length));
+  Shape out = Shape::filled(*length, kUnknownDim);
+  for (size_t i = 0; wanted && i < *length; ++i) {
+    const auto [dim, number] = (*wanted)[i];
+    if (number && dim < 0) return bad(ctx.node, StrCat("the shape's element ", i, " is negative: ", dim));
+    out[i] = dim;
   }
-  const std::vector<int64_t> dims = *known_ints(ctx, 0);
-  SINTER_CHECK_OK(check_rank(ctx.node, dims.size()));
-  for (int64_t dim : dims) {
-    if (dim < 0) return bad(ctx.node, StrCat("shape [", StrJoin(dims, ","), "] holds a negative number"));
-  }
-  ctx.outputs[0].shape = Shape(dims);
+  ctx.outputs[0].shape = out;
   return {};
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expand: numpy broadcasting to a shape given as operand (which may itself be broadcast).
 // https://onnx.ai/onnx/operators/onnx__Expand.html (8+). Refused: more than 8 axes.
+#include <algorithm>
+
 #include "engine/ops/movement.h"
 #include "engine/ops/movement_wgsl.h"
 
@@ -12,23 +14,24 @@ using namespace ops;
 Result<> infer(InferContext& ctx) {
   ctx.outputs[0].dtype = ctx.inputs[0].dtype;
   const std::optional<Shape>& in = ctx.inputs[0].shape;
-  if (!SINTER_TRY(shape_operands_known(ctx))) {
-    const auto length = operand_length(ctx, 1);
-    if (!in || !length) return {};
-    SINTER_CHECK_OK(check_rank(ctx.node, *length));
+  SINTER_CHECK_OK(shape_operands_known(ctx));
+  const auto wanted = dim_values(ctx.inputs[1]);
+  const auto length = wanted ? wanted->size() : operand_length(ctx, 1);
+  if (!length) return {};
+  SINTER_CHECK_OK(check_rank(ctx.node, *length));
+  Shape to = Shape::filled(*length, kUnknownDim);
+  for (size_t i = 0; wanted && i < *length; ++i) {
+    const auto [dim, number] = (*wanted)[i];
+    if (number && dim < 0) return bad(ctx.node, StrCat("the shape's element ", i, " is negative: ", dim));
+    to[i] = dim;
+  }
+  if (!in) return {};
+  if (!wanted) {
     ctx.outputs[0].shape = Shape::filled(std::max(in->rank(), *length), kUnknownDim);
     return {};
   }
-  const std::vector<int64_t> wanted = *known_ints(ctx, 1);
-  SINTER_CHECK_OK(check_rank(ctx.node, wanted.size()));
-  for (int64_t dim : wanted) {
-    if (dim < 0) return bad(ctx.node, StrCat("shape [", StrJoin(wanted, ","), "] holds a negative number"));
-  }
-  if (!in) return {};
-  const auto out = broadcast(*in, Shape(wanted));
-  if (!out) {
-    return bad(ctx.node, StrCat("input ", to_string(*in), " cannot be broadcast to [", StrJoin(wanted, ","), "]"));
-  }
+  const auto out = broadcast(*in, to);
+  if (!out) return bad(ctx.node, StrCat("input ", to_string(*in), " cannot be broadcast to ", to_string(to)));
   ctx.outputs[0].shape = *out;
   return {};
 }

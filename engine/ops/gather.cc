@@ -34,6 +34,18 @@ Result<> infer(InferContext& ctx) {
   return {};
 }
 
+std::optional<DimValues> gather_dims(const Node&, std::span<const TensorInfo> inputs) {
+  const auto data = dim_values(inputs[0]);
+  if (!data || !inputs[0].shape || inputs[0].shape->rank() != 1 || !inputs[1].constant) return std::nullopt;
+  DimValues picked;
+  for (int64_t index : to_ints(*inputs[1].constant)) {
+    const auto at = fold_index(index, static_cast<int64_t>(data->size()));
+    if (!at) return std::nullopt;
+    picked.push_back((*data)[static_cast<size_t>(*at)]);
+  }
+  return picked;
+}
+
 struct Extents {
   size_t axis;
   int64_t outer, extent, inner;
@@ -113,6 +125,7 @@ extern const OpDef op_gather = {.name = "Gather",
                                 .op_class = OpClass::movement,
                                 .notes = "on webgpu, out-of-range indices computed during the run clamp to the axis",
                                 .infer = infer,
+                                .dims = gather_dims,
                                 .reference = reference,
                                 .wgsl = device,
                                 .cases = cases};

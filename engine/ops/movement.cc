@@ -67,6 +67,17 @@ Result<bool> shape_operands_known(const InferContext& ctx) {
   return known;
 }
 
+std::optional<DimValues> dim_values(const TensorInfo& info) {
+  constexpr size_t kMaxElements = 64;
+  if (info.dims) return *info.dims;
+  if (!info.constant || !is_integer(info.dtype) || info.constant->numel() > kMaxElements) return std::nullopt;
+  DimValues values;
+  for (int64_t value : to_ints(*info.constant)) values.push_back({value, true});
+  return values;
+}
+
+std::optional<DimValues> same_dims(const Node&, std::span<const TensorInfo> inputs) { return dim_values(inputs[0]); }
+
 std::optional<size_t> operand_length(const InferContext& ctx, size_t i) {
   if (!ctx.has(i) || !ctx.inputs[i].shape) return std::nullopt;
   const Shape& shape = *ctx.inputs[i].shape;

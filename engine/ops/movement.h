@@ -23,6 +23,11 @@ IntOperands int_operands(const WgslContext& ctx);
 /// Unsupported, naming the operand, where one is not.
 Result<bool> shape_operands_known(const InferContext& ctx);
 
+/// The elements of a small integer operand as far as they are known at load; nothing where it was not computed from shapes.
+std::optional<DimValues> dim_values(const TensorInfo& info);
+/// Row function for operators that keep the elements in order.
+std::optional<DimValues> same_dims(const Node& node, std::span<const TensorInfo> inputs);
+
 /// Number of elements of a rank-0 or rank-1 operand where its shape is known.
 std::optional<size_t> operand_length(const InferContext& ctx, size_t i);
 

@@ -16,6 +16,14 @@
 
 namespace sinter {
 
+/// One element of a small integer tensor as far as shapes tell at load: a number, or a dimension that is a symbol or unknown.
+struct DimValue {
+  int64_t value = kUnknownDim;
+  bool number = false;
+  friend bool operator==(const DimValue&, const DimValue&) = default;
+};
+using DimValues = std::vector<DimValue>;
+
 /// What is known of one operand at load or at plan time.
 struct TensorInfo {
   DType dtype = DType::undefined;
@@ -23,6 +31,7 @@ struct TensorInfo {
   const Tensor* constant = nullptr;  // the value, where it is known (aligned)
   bool present = true;               // false for an absent optional input
   bool weight = false;               // computed from initialisers alone: bound read-only, may be packed
+  const DimValues* dims = nullptr;   // at load: the elements of a tensor that was computed from shapes
 };
 
 /// Shape and dtype inference. Runs at load with symbolic dimensions (unknown is allowed, guessing is not) and at plan
@@ -123,6 +132,8 @@ struct OpDef {
   bool alias = false;             // output 0 is input 0's elements in order: a planner may drop the copy
 
   Result<> (*infer)(InferContext&) = nullptr;
+  /// Output 0's elements in terms of dimensions, for the operators that models compute shapes with.
+  std::optional<DimValues> (*dims)(const Node&, std::span<const TensorInfo>) = nullptr;
   Result<> (*reference)(const RefContext&) = nullptr;
   Result<> (*wgsl)(WgslContext&) = nullptr;  // null: CPU only
   Result<Expr> (*scalar)(const Node&) = nullptr;

@@ -59,30 +59,44 @@ class DimRatio {
   std::vector<int64_t> names_;
 };
 
+std::string to_text(const DimValues& values) {
+  std::string text = "[";
+  for (const auto& [value, number] : values) {
+    if (text.size() > 1) text += ',';
+    text += number ? StrCat(value) : "?";
+  }
+  return text + "]";
+}
+
 Result<> infer_reshape(InferContext& ctx) {
   const Node& node = ctx.node;
   ctx.outputs[0].dtype = ctx.inputs[0].dtype;
   const std::optional<Shape>& in = ctx.inputs[0].shape;
-  if (!SINTER_TRY(shape_operands_known(ctx))) {
-    if (const auto length = operand_length(ctx, 1)) {
-      SINTER_CHECK_OK(check_rank(node, *length));
-      ctx.outputs[0].shape = Shape::filled(*length, kUnknownDim);
-    }
+  SINTER_CHECK_OK(shape_operands_known(ctx));
+  const auto wanted = dim_values(ctx.inputs[1]);
+  const auto length = wanted ? wanted->size() : operand_length(ctx, 1);
+  if (!length) return {};
+  SINTER_CHECK_OK(check_rank(node, *length));
+  if (!wanted) {
+    ctx.outputs[0].shape = Shape::filled(*length, kUnknownDim);
     return {};
   }
-  const std::vector<int64_t> wanted = *known_ints(ctx, 1);
-  SINTER_CHECK_OK(check_rank(node, wanted.size()));
   const bool copies_zero = ctx.attrs().i("allowzero", 0) == 0;
-  const auto text = [&] { return StrCat("[", StrJoin(wanted, ","), "]"); };
+  const auto text = [&] { return to_text(*wanted); };
   Shape out;
   std::optional<size_t> rest;  // the axis given as -1
   uint32_t copied = 0;         // axes of the input that 0 copies
   bool explicit_zero = false;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    int64_t dim = wanted[i];
+  for (size_t i = 0; i < wanted->size(); ++i) {
+    auto [dim, number] = (*wanted)[i];
+    if (!number) {
+      out.push_back(dim);
+      continue;
+    }
     if (dim < -1 || (dim == -1 && rest)) {
       return bad(node, StrCat("shape ", text(), " may hold one -1 and no other negative number"));
     }
+    explicit_zero |= dim == 0 && !copies_zero;
     if (dim == -1) {
       rest = i;
       dim = kUnknownDim;
@@ -93,7 +107,6 @@ Result<> infer_reshape(InferContext& ctx) {
       copied |= 1u << i;
       dim = in ? (*in)[i] : kUnknownDim;
     }
-    explicit_zero |= wanted[i] == 0 && !copies_zero;
     out.push_back(dim);
   }
   if (explicit_zero && rest) return bad(node, StrCat("shape ", text(), " with allowzero=1 may not hold both 0 and -1"));
@@ -238,6 +251,7 @@ extern const OpDef op_identity = {.name = "Identity",
                                   .notes = "tensors only: no sequence or optional",
                                   .alias = true,
                                   .infer = infer_same,
+                                  .dims = same_dims,
                                   .reference = reference_alias,
                                   .wgsl = emit_alias,
                                   .cases = identity_cases};
@@ -250,6 +264,7 @@ extern const OpDef op_reshape = {.name = "Reshape",
                                  .shape_operands = 0b10,
                                  .alias = true,
                                  .infer = infer_reshape,
+                                 .dims = same_dims,
                                  .reference = reference_alias,
                                  .wgsl = emit_alias,
                                  .cases = reshape_cases};
@@ -261,6 +276,7 @@ extern const OpDef op_squeeze = {.name = "Squeeze",
                                  .shape_operands = 0b10,
                                  .alias = true,
                                  .infer = infer_squeeze,
+                                 .dims = same_dims,
                                  .reference = reference_alias,
                                  .wgsl = emit_alias,
                                  .cases = squeeze_cases};
@@ -273,6 +289,7 @@ extern const OpDef op_unsqueeze = {.name = "Unsqueeze",
                                    .shape_operands = 0b10,
                                    .alias = true,
                                    .infer = infer_unsqueeze,
+                                   .dims = same_dims,
                                    .reference = reference_alias,
                                    .wgsl = emit_alias,
                                    .cases = unsqueeze_cases};

@@ -33,6 +33,18 @@ Result<> infer_shape(InferContext& ctx) {
   return {};
 }
 
+std::optional<DimValues> shape_dims(const Node& node, std::span<const TensorInfo> inputs) {
+  if (!inputs[0].shape) return std::nullopt;
+  const Shape& shape = *inputs[0].shape;
+  const Range range = shape_range(node, shape.rank());
+  DimValues dims;
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    const int64_t dim = shape[static_cast<size_t>(i)];
+    dims.push_back({dim, is_known(dim)});
+  }
+  return dims;
+}
+
 Result<> reference_shape(const RefContext& ctx) {
   const Shape& shape = ctx.in(0).shape();
   const Range range = shape_range(ctx.node, shape.rank());
@@ -75,6 +87,7 @@ extern const OpDef op_shape = {.name = "Shape",
                                .notes = "known at plan time, never a step",
                                .shape_only = true,
                                .infer = infer_shape,
+                               .dims = shape_dims,
                                .reference = reference_shape,
                                .cases = shape_cases};
 

@@ -106,6 +106,24 @@ Result<> infer(InferContext& ctx) {
   return {};
 }
 
+std::optional<DimValues> slice_dims(const Node& node, std::span<const TensorInfo> inputs) {
+  const auto data = dim_values(inputs[0]);
+  if (!data || !inputs[0].shape || inputs[0].shape->rank() != 1) return std::nullopt;
+  IntOperands ints(inputs.size());
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    if (!inputs[i].present) continue;
+    if (!inputs[i].constant) return std::nullopt;
+    ints[i] = to_ints(*inputs[i].constant);
+  }
+  const auto taken = cut(node, Shape{static_cast<int64_t>(data->size())}, ints);
+  if (!taken) return std::nullopt;
+  DimValues values;
+  for (int64_t i = 0; i < taken->count[0]; ++i) {
+    values.push_back((*data)[static_cast<size_t>(taken->first[0] + i * taken->step[0])]);
+  }
+  return values;
+}
+
 // Moves the input's strides to the cut: the first element's offset and the step along each axis.
 int64_t apply(const Cut& cut, Shape& strides) {
   int64_t base = 0;
@@ -161,6 +179,7 @@ extern const OpDef op_slice = {.name = "Slice",
                                .notes = "bounds must be computable before the run",
                                .shape_operands = 0b11110,
                                .infer = infer,
+                               .dims = slice_dims,
                                .reference = reference,
                                .wgsl = device,
                                .cases = cases};
