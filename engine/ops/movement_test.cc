@@ -169,6 +169,12 @@ TEST(Pad, ValueAndAxes) {
   EXPECT_THAT(pad("mirror", counting({2}), {1, 1}), HasSubstr("unknown mode 'mirror'"));
 }
 
+TEST(CenterCropPad, TheOddElementGoesToTheEnd) {
+  EXPECT_EQ(OpRun("CenterCropPad").input(counting({5})).constant(int64s({2})).result(), "float32[2]{1,2}");
+  EXPECT_EQ(OpRun("CenterCropPad").input(counting({2})).constant(int64s({5})).result(), "float32[5]{0,0,1,0,0}");
+  EXPECT_EQ(OpRun("CenterCropPad").symbolic(DType::f32, Shape{A, 3}).constant(int64s({4, 4})).shape(), "[4,4]");
+}
+
 TEST(Movement, BitsSurvive) {
   Tensor signalling = floats({2, 1}, {0, 0});
   const uint32_t bits[] = {0x7fa00001, 0x00000001};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pad: elements added to or (negative pads) cut from the ends of axes.
-// https://onnx.ai/onnx/operators/onnx__Pad.html (1+). Modes constant, edge, reflect, wrap. Refused: pads that are known only
+// Pad, CenterCropPad: elements added to or (negative pads) cut from the ends of axes.
+// https://onnx.ai/onnx/operators/onnx__Pad.html (1+), CenterCropPad (18+). Modes constant, edge, reflect, wrap. Refused: pads that are known only
 // while running. Cuts come before a mode other than constant looks for elements.
 #include <algorithm>
 #include <array>
@@ -9,6 +9,9 @@
 #include "engine/ops/movement_wgsl.h"
 
 namespace sinter {
+
+extern const OpDef op_center_crop_pad;
+
 namespace {
 
 using namespace ops;
@@ -56,21 +59,35 @@ Result<PadAxis> pad_axis(const Node& node, Mode mode, size_t axis, int64_t dim, 
   return pad;
 }
 
+// Pad's operands, or CenterCropPad's: data, shape of the axes of attribute axes, the same amount on both sides.
 Result<Pads> resolve(const Node& node, const Shape& in, const IntOperands& ints) {
   const size_t rank = in.rank();
   const std::vector<int64_t>& amounts = *ints[1];
+  const bool centers = node.op == &op_center_crop_pad;
   Pads pads{.mode = SINTER_TRY(mode_of(node)), .axes = std::vector<PadAxis>(rank)};
-  std::vector<int64_t> all(rank);
-  for (size_t i = 0; i < rank; ++i) all[i] = static_cast<int64_t>(i);
-  const bool some = ints.size() > 3 && ints[3];
-  const std::vector<size_t> axes = SINTER_TRY(checked_axes(node, some ? *ints[3] : all, rank));
-  if (amounts.size() != 2 * axes.size()) {
-    return bad(node, StrCat("pads has ", amounts.size(), " entries, ", axes.size(), " axes need ", 2 * axes.size()));
+  std::vector<int64_t> named(rank);
+  for (size_t i = 0; i < rank; ++i) named[i] = static_cast<int64_t>(i);
+  if (ints.size() > 3 && ints[3]) named = *ints[3];
+  if (centers && node.attrs.has("axes")) named.assign(node.attrs.ints("axes").begin(), node.attrs.ints("axes").end());
+  const std::vector<size_t> axes = SINTER_TRY(checked_axes(node, named, rank));
+  const size_t expected = centers ? axes.size() : 2 * axes.size();
+  if (amounts.size() != expected) {
+    return bad(node, StrCat(centers ? "shape" : "pads", " has ", amounts.size(), " entries, ", axes.size(),
+                            " axes need ", expected));
   }
   for (size_t i = 0; i < rank; ++i) pads.axes[i] = {in[i], 0, in[i], 0, in[i]};
   for (size_t i = 0; i < axes.size(); ++i) {
-    pads.axes[axes[i]] =
-        SINTER_TRY(pad_axis(node, pads.mode, axes[i], in[axes[i]], amounts[i], amounts[axes.size() + i]));
+    const int64_t dim = in[axes[i]];
+    if (!centers) {
+      pads.axes[axes[i]] = SINTER_TRY(pad_axis(node, pads.mode, axes[i], dim, amounts[i], amounts[axes.size() + i]));
+    } else if (amounts[i] < 0) {
+      return bad(node, StrCat("shape holds ", amounts[i]));
+    } else if (is_known(dim)) {
+      const int64_t more = amounts[i] - dim, before = more / 2;  // the odd element goes to the end
+      pads.axes[axes[i]] = SINTER_TRY(pad_axis(node, pads.mode, axes[i], dim, before, more - before));
+    } else {
+      pads.axes[axes[i]].out = amounts[i];
+    }
   }
   return pads;
 }
@@ -250,7 +267,26 @@ void cases(std::vector<OpCase>& cases) {
   }
 }
 
+void center_cases(std::vector<OpCase>& cases) {
+  cases.push_back({.name = "crop and pad", .inputs = {{.shape = {20, 7, 3}}, constant_ints({10, 10, 4})}});
+  cases.push_back({.name = "some axes",
+                   .attrs = make_attrs({{"axes", ints_attr({-1, 0})}}),
+                   .inputs = {{.dtype = DType::i64, .shape = {5, 2, 4}, .lo = -9, .hi = 9}, constant_ints({7, 2})}});
+}
+
 }  // namespace
+
+extern const OpDef op_center_crop_pad = {.name = "CenterCropPad",
+                                         .first_opset = 18,
+                                         .min_inputs = 2,
+                                         .max_inputs = 2,
+                                         .op_class = OpClass::movement,
+                                         .notes = "the shape must be computable before the run",
+                                         .shape_operands = 0b10,
+                                         .infer = infer,
+                                         .reference = reference,
+                                         .wgsl = device,
+                                         .cases = center_cases};
 
 extern const OpDef op_pad = {.name = "Pad",
                              .min_inputs = 2,
