@@ -44,15 +44,13 @@ DirectForm choose_form(const ConvGeometry& g, const wgsl::Target& target) {
   form.x4 = g.channels_per_group() % 4 == 0;
   form.y4 = g.filters % 4 == 0;
   form.grouped = g.group > 1;
-  // Each load of a weight serves the whole tile; a CPU that plays a GPU pays for loads and has few threads to feed. A GPU
-  // hides latency with threads: where outputs are few, threads share them.
-  if (target.software) {
-    form.tile = 8;
-    return form;
-  }
-  const int64_t threads = g.batch * g.window.out_points() / 4 * ((g.filters + 3) / 4);
+  // Each load of a weight serves the whole tile. Larger tiles compile out of proportion on software adapters, where loads
+  // are loops over lanes. A GPU hides latency with threads: where outputs are few, threads share them.
+  const int64_t points = g.batch * g.window.out_points() * ((g.filters + 3) / 4);
   const int64_t steps = form.x4 ? g.channels_per_group() / 4 : g.channels_per_group();
-  if (split_fits(target) && threads < (1 << 14) && steps >= kSlices) {
+  if (target.software || points >= (1 << 19)) {
+    form.tile = 8;
+  } else if (split_fits(target) && points < (1 << 16) && steps >= kSlices) {
     form.tile = 2;
     form.slices = kSlices;
   }
@@ -196,19 +194,21 @@ Result<> direct(WgslContext& ctx, const ConvGeometry& g) {
   direct_uniforms(w, g, form);
   w.body(StrCat("  let k = i % p.k4;\n  let first = i / p.k4 * ", form.tile, "u;\n"));
   w.body(form.grouped ? "  let group = k / p.group_k4 * p.steps;\n" : "  let group = 0u;\n");
-  w.body(unroll(form.tile, "  var acc$ = vec4<f32>(0.0);\n"));
+  // With slices the bias is added where they meet.
+  const bool starts_with_bias = ctx.has(2) && form.slices == 1;
+  w.body(StrCat("  let start = vec4<f32>(", starts_with_bias ? "bias[k]" : "0.0", ");\n"));
+  w.body(unroll(form.tile, "  var acc$ = start;\n"));
   if (form.pointwise) {
     w.body(unroll(form.tile, "  let a$ = min(first + $u, p.pixels - 1u) * p.channels + group;\n"));
     w.body(StrCat("  {\n", channel_loop(form, "k"), "  }\n"));
   } else {
     w.body(window_loops(form));
   }
-  const std::string_view bias = ctx.has(2) ? " + vec4<f32>(bias[k])" : "";
   if (form.slices > 1) {
-    w.body(split_store(w, form, type, bias));
+    w.body(split_store(w, form, type, ctx.has(2) ? " + vec4<f32>(bias[k])" : ""));
   } else {
     for (int t = 0; t < form.tile; ++t) {
-      w.body(direct_store(form, type, StrCat("acc", t, bias), StrCat("(first + ", t, "u)")));
+      w.body(direct_store(form, type, wgsl::indexed("acc", static_cast<size_t>(t)), StrCat("(first + ", t, "u)")));
     }
   }
   return emit(ctx, w);
@@ -250,7 +250,8 @@ Result<> depthwise(WgslContext& ctx, const ConvGeometry& g) {
   w.body(StrCat("  let c = i % p.channels;\n  let item = i / p.channels;\n  let ox = item % p.row_items * ", tile,
                 "u;\n  let row = item / p.row_items;\n  let oy = row % p.oh;\n  let image = row / p.oh * p.ih;\n"
                 "  let y = i32(oy * p.sh) - p.top;\n"));
-  w.body(unroll(tile, StrCat("  let x$ = i32((ox + $u) * p.sw) - p.left;\n  var acc$ = ", type, "(0.0);\n")));
+  w.body(StrCat("  let start = ", type, "(", ctx.has(2) ? "bias[c]" : "0.0", ");\n"));
+  w.body(unroll(tile, "  let x$ = i32((ox + $u) * p.sw) - p.left;\n  var acc$ = start;\n"));
   w.body(
       "  for (var ky = 0u; ky < p.kh; ky += 1u) {\n    let iy = u32(y + i32(ky * p.dh));\n    if (iy >= p.ih) { "
       "continue; }\n"
@@ -259,12 +260,11 @@ Result<> depthwise(WgslContext& ctx, const ConvGeometry& g) {
   w.body(unroll(tile, StrCat("      let ix$ = u32(x$ + i32(kx * p.dw));\n      if (ix$ < p.iw) { acc$ += ", type,
                              "(src[(line + ix$) * p.channels + c]) * weight; }\n")));
   w.body("    }\n  }\n");
-  const std::string bias = ctx.has(2) ? StrCat(" + ", type, "(bias[c])") : std::string();
   const std::string_view element = wgsl::element_type(storage(ctx, ctx.outputs[0]));
   const std::string stored = pack == 4 ? StrCat("vec4<", element, ">") : std::string(element);
   w.body(unroll(tile,
                 StrCat("  if (ox + $u < p.ow) {\n    let o = (row * p.ow + ox + $u) * p.channels + c;\n    dst[o] = ",
-                       stored, "(finish(acc$", bias, ", o));\n  }\n")));
+                       stored, "(finish(acc$, o));\n  }\n")));
   return emit(ctx, w);
 }
 
