@@ -21,6 +21,9 @@ struct ConvGeometry {
 Result<ConvGeometry> conv_geometry(const Node& node, const Shape& x, const Shape& w);
 
 Result<> conv_wgsl(WgslContext& ctx);
+/// Channels last, ungrouped, constant weights, and enough outputs that blocks of them occupy a GPU.
+bool conv_tiled_fits(const ConvGeometry& g, const wgsl::Target& target);
+Result<> conv_tiled(WgslContext& ctx, const ConvGeometry& g);
 void conv_cases(std::vector<OpCase>& cases);
 
 }  // namespace sinter::ops

@@ -49,6 +49,21 @@ void pointwise_cases(std::vector<OpCase>& cases) {
   }
 }
 
+// Enough outputs for the tiled kernel: each of its blocks, with a partial one at every edge.
+void tiled_cases(std::vector<OpCase>& cases) {
+  cases.push_back(make_case({"1x1 tiled 128x128", {1, 16, 157, 157}, {68, 16, 1, 1}, {}}, true));
+  cases.push_back(make_case({"1x1 tiled 64x128", {2, 32, 79, 79}, {68, 32, 1, 1}, {}, false}, true));
+  cases.push_back(make_case({"1x1 tiled 128x64", {1, 16, 157, 157}, {36, 16, 1, 1}, {}}, true));
+  cases.push_back(make_case({"1x1 tiled 64x64", {1, 48, 83, 83}, {132, 48, 1, 1}, {}}, true));
+  cases.push_back(
+      make_case({"3x3 tiled",
+                 {1, 16, 166, 85},
+                 {132, 16, 3, 3},
+                 attrs_of({{"pads", Ints{2, 2, 1, 3}}, {"strides", Ints{2, 1}}, {"dilations", Ints{1, 2}}})},
+                true));
+  cases.push_back(make_case({"1x1 tiled f16", {1, 16, 84, 84}, {132, 16, 1, 1}, {}}, true, DType::f16));
+}
+
 void window_cases(std::vector<OpCase>& cases) {
   both_layouts(cases, {"3x3", {2, 4, 6, 5}, {8, 4, 3, 3}, attrs_of({{"pads", Ints{1, 1, 1, 1}}})});
   both_layouts(cases, {"3x3 first layer",
@@ -141,6 +156,7 @@ void epilogue_cases(std::vector<OpCase>& cases) {
 
 void conv_cases(std::vector<OpCase>& cases) {
   pointwise_cases(cases);
+  tiled_cases(cases);
   window_cases(cases);
   group_cases(cases);
   epilogue_cases(cases);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conv on the device. Three kernels:
+// Conv on the device. Four kernels:
 //   direct     channels last: a thread computes 4 filters of a few neighbouring pixels; 1x1 is the same without window
+//   tiled      conv_tiled_wgsl.cc: where there are many outputs
 //   depthwise  channels last: a thread computes 4 (or 1) channels of a few pixels of one row
 //   plain      any layout, any rank, weights computed at run time: a thread per output element
 #include <algorithm>
@@ -332,6 +333,7 @@ Result<> conv_wgsl(WgslContext& ctx) {
   const bool constants = ctx.inputs[1].weight && (!ctx.has(2) || ctx.inputs[2].weight);
   if (is_nhwc(ctx.node) && constants && g.window.rank <= 2 && !ctx.target.force_plain) {
     if (g.depthwise()) return depthwise(ctx, g);
+    if (conv_tiled_fits(g, ctx.target)) return conv_tiled(ctx, g);
     if (g.group == 1 || g.filters_per_group() % 4 == 0) return direct(ctx, g);
   }
   return plain(ctx, g);
