@@ -74,6 +74,13 @@ void on_map(WGPUMapAsyncStatus status, WGPUStringView message, void* user, void*
   delete read;
 }
 
+// Both tasks have been started by their calls.
+Task<> both(Task<> first, Task<> second) {
+  Result<> first_result = co_await std::move(first);
+  Result<> second_result = co_await std::move(second);
+  co_return first_result ? std::move(second_result) : std::move(first_result);
+}
+
 uint64_t round_up(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
 }  // namespace
@@ -160,6 +167,69 @@ void NativeDevice::write_buffer(BufferId buffer, uint64_t offset, std::span<cons
   WGPUBuffer target = find_buffer(buffer);
   if (!target) return bad_id("writeBuffer", buffer);
   api().QueueWriteBuffer(opened_.queue.get(), target, offset, bytes.data(), bytes.size());
+}
+
+// Inputs of a run come again and again, and the library's own way up takes fresh memory for each large write: the page
+// faults of that cost more than the copy. Below this size its ring of memory serves, and a submit less.
+constexpr uint64_t kStagedBytes = 2u << 20;
+constexpr size_t kMaxStaging = 4;
+
+NativeDevice::Staging* NativeDevice::free_staging(uint64_t bytes) {
+  for (const auto& staging : staging_) {
+    if (staging->mapped && staging->bytes >= bytes) return staging.get();
+  }
+  // One that is in use or too small gives way; its buffer lives until the device is done with it.
+  if (staging_.size() == kMaxStaging) staging_.erase(staging_.begin());
+  WGPUBufferDescriptor desc{};
+  desc.label = view_of("input staging");
+  desc.usage = WGPUBufferUsage_MapWrite | WGPUBufferUsage_CopySrc;
+  desc.size = bytes;
+  desc.mappedAtCreation = true;
+  WGPUBuffer buffer = api().DeviceCreateBuffer(opened_.device.get(), &desc);
+  if (!buffer) return nullptr;
+  staging_.push_back(std::make_unique<Staging>(Staging{Ref(buffer, api().BufferRelease), bytes, next_id_++, true}));
+  return staging_.back().get();
+}
+
+void NativeDevice::write_staged(const Write& write) {
+  WGPUBuffer target = find_buffer(write.buffer);
+  Staging* staging = target ? free_staging(write.bytes.size()) : nullptr;
+  void* mapped = staging ? api().BufferGetMappedRange(staging->buffer.get(), 0, write.bytes.size()) : nullptr;
+  if (!mapped) return write_buffer(write.buffer, write.offset, write.bytes);
+  std::memcpy(mapped, write.bytes.data(), write.bytes.size());
+  api().BufferUnmap(staging->buffer.get());
+  staging->mapped = false;
+  Ref encoder(api().DeviceCreateCommandEncoder(opened_.device.get(), nullptr), api().CommandEncoderRelease);
+  api().CommandEncoderCopyBufferToBuffer(encoder.get(), staging->buffer.get(), 0, target, write.offset,
+                                         write.bytes.size());
+  Ref buffer(api().CommandEncoderFinish(encoder.get(), nullptr), api().CommandBufferRelease);
+  WGPUCommandBuffer handle = buffer.get();
+  if (handle) api().QueueSubmit(opened_.queue.get(), 1, &handle);
+  WGPUBufferMapCallbackInfo info{};
+  info.mode = WGPUCallbackMode_AllowProcessEvents;
+  info.callback = [](WGPUMapAsyncStatus status, WGPUStringView, void* device, void* user) {
+    for (const auto& staging : static_cast<NativeDevice*>(device)->staging_) {
+      if (staging->id == reinterpret_cast<uintptr_t>(user)) staging->mapped = status == WGPUMapAsyncStatus_Success;
+    }
+  };
+  info.userdata1 = this;
+  info.userdata2 = reinterpret_cast<void*>(staging->id);
+  api().BufferMapAsync(staging->buffer.get(), WGPUMapMode_Write, 0, staging->bytes, info);
+}
+
+Task<> NativeDevice::execute(const Batch& batch) {
+  Batch rest = batch;
+  push_error_scope();
+  for (const Write& write : batch.writes) {
+    if (write.bytes.size() < kStagedBytes) {
+      write_buffer(write.buffer, write.offset, write.bytes);
+    } else {
+      write_staged(write);
+    }
+  }
+  Task<> scope = pop_error_scope();
+  rest.writes = {};
+  return both(std::move(scope), Device::execute(rest));
 }
 
 Task<std::vector<PipelineId>> NativeDevice::create_pipelines(std::vector<PipelineDesc> descs) {

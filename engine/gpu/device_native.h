@@ -92,6 +92,7 @@ class NativeDevice final : public Device {
   Task<> read_buffer(BufferId buffer, uint64_t offset, std::span<std::byte> out) override;
   void push_error_scope() override;
   Task<> pop_error_scope() override;
+  Task<> execute(const Batch& batch) override;
   bool lost() const override { return opened_.trouble->lost(); }
   std::string lost_reason() const override { return opened_.trouble->reason(); }
   void destroy() override;
@@ -110,6 +111,17 @@ class NativeDevice final : public Device {
     Ref<WGPUBindGroupLayout> layout;
   };
 
+  /// A buffer that is mapped for writing whenever the device is done with it.
+  struct Staging {
+    Ref<WGPUBuffer> buffer;
+    uint64_t bytes = 0;
+    uintptr_t id = 0;
+    bool mapped = false;
+  };
+
+  /// Where large inputs are put together; null where the library gives none.
+  Staging* free_staging(uint64_t bytes);
+  void write_staged(const Write& write);
   void encode(WGPUCommandEncoder encoder, std::span<const Command> commands);
   /// An id that is not there: reported through the scope, as the library does for its own invalid objects.
   void bad_id(std::string_view call, uint32_t id);
@@ -121,6 +133,7 @@ class NativeDevice final : public Device {
   std::unordered_map<BufferId, Ref<WGPUBuffer>> buffers_;
   std::unordered_map<PipelineId, Pipeline> pipelines_;
   std::unordered_map<BindGroupId, Ref<WGPUBindGroup>> bind_groups_;
+  std::vector<std::unique_ptr<Staging>> staging_;
 };
 
 /// In pipeline_native.cc.

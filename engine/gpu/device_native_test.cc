@@ -105,6 +105,16 @@ TEST_F(NativeDeviceTest, RunsAKernelAndReadsItsOutput) {
   for (size_t i = 0; i < out->size(); ++i) ASSERT_EQ((*out)[i], 2.0f * i + 1.0f) << i;
 }
 
+// Inputs of this size go up through buffers that stay mapped: sizes alternate, so that one is kept, outgrown and replaced.
+TEST_F(NativeDeviceTest, WritesLargeInputsAgainAndAgain) {
+  for (uint32_t n : {600'000u, 1'000'000u, 600'000u, 600'001u, 2'000'000u, 600'000u, 1'500'000u}) {
+    auto out = run_double(n);
+    ASSERT_TRUE(out) << to_string(out.error());
+    for (uint32_t i = 0; i < n; i += 997) ASSERT_EQ((*out)[i], 2.0f * i + 1.0f) << n << ": " << i;
+    ASSERT_EQ(out->back(), 2.0f * (n - 1) + 1.0f);
+  }
+}
+
 TEST_F(NativeDeviceTest, HasTheFeaturesThatItClaims) {
   constexpr std::string_view kMain = "@compute @workgroup_size(1) fn main() {}\n";
   const auto compiles = [&](std::string_view extension) {

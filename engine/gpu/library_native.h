@@ -25,7 +25,8 @@ namespace sinter::gpu::native {
   X(DevicePopErrorScope) X(DevicePushErrorScope) X(DeviceRelease)                                         \
   X(ShaderModuleGetCompilationInfo) X(ShaderModuleRelease)                                                \
   X(BindGroupLayoutRelease) X(PipelineLayoutRelease) X(ComputePipelineRelease) X(BindGroupRelease)        \
-  X(BufferDestroy) X(BufferGetConstMappedRange) X(BufferMapAsync) X(BufferRelease) X(BufferUnmap)         \
+  X(BufferDestroy) X(BufferGetConstMappedRange) X(BufferGetMappedRange) X(BufferMapAsync)                 \
+  X(BufferRelease) X(BufferUnmap)                                                                         \
   X(CommandEncoderBeginComputePass) X(CommandEncoderCopyBufferToBuffer) X(CommandEncoderFinish)           \
   X(CommandEncoderRelease) X(CommandBufferRelease)                                                        \
   X(ComputePassEncoderDispatchWorkgroups) X(ComputePassEncoderEnd) X(ComputePassEncoderRelease)           \
