@@ -1,0 +1,89 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: Apache-2.0
+// Speed in Chromium beside ONNX Runtime Web and TensorFlow.js, on the page's main thread. Each engine has a page of its own;
+// the first answers come one after the other, the warm runs take turns. Prints one JSON line per model.
+//   node bench/browser.mjs webgpu|cpu [--rounds N] [--runs N] [--threads N] MODEL...
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { compare, launch, readNpy, ROOT, serve } from '../tests/browser/harness.mjs';
+
+const TFJS = join(ROOT, 'build/bench/tfjs');
+const words = process.argv.slice(2);
+const flag = (name, fallback) => {
+  const at = words.indexOf(`--${name}`);
+  return at < 0 ? fallback : Number(words.splice(at, 2)[1]);
+};
+const rounds = flag('rounds', 5);
+const runs = flag('runs', 6);
+const threads = flag('threads', 1);
+const [backend, ...models] = words;
+
+const ENGINES = {
+  webgpu: [
+    { title: 'sinter', engine: 'sinter' },
+    { title: 'onnxruntime-web', engine: 'ort', mode: 'plain' },
+    { title: 'onnxruntime-web captured', engine: 'ort', mode: 'captured' },
+    { title: 'tfjs', engine: 'tfjs' },
+  ],
+  cpu: [
+    { title: 'sinter', engine: 'sinter' },
+    { title: 'onnxruntime-web', engine: 'ort' },
+    { title: 'tfjs', engine: 'tfjs' },
+  ],
+}[backend];
+if (!ENGINES || !models.length) {
+  console.error('usage: node bench/browser.mjs webgpu|cpu [--rounds N] [--runs N] [--threads N] MODEL...');
+  process.exit(2);
+}
+
+const quantile = (values, q) => [...values].sort((a, b) => a - b)[Math.floor(q * (values.length - 1))];
+
+function convert(model) {
+  mkdirSync(TFJS, { recursive: true });
+  if (existsSync(join(TFJS, `${model}.json`))) return;
+  execFileSync(join(ROOT, '.venv/bin/python'), [join(ROOT, 'bench/peers/onnx_to_tfjs.py'), join(ROOT, `models/generated/${model}.onnx`), join(TFJS, model)]);
+}
+
+async function open(browser, url, model, expected, { title, ...options }) {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  page.setDefaultTimeout(0);
+  const query = new URLSearchParams({ model, backend, threads: String(threads), ...options });
+  await page.goto(`${url}/bench/page.html?${query}`);
+  try {
+    const { output, ...times } = await page.evaluate(() => window.first());
+    return { title, page, context, ...times, wrong: compare(output, expected), times: [] };
+  } catch (error) {
+    await context.close();
+    return { title, error: error.message.split('\n')[0] };
+  }
+}
+
+async function measure(browser, url, model) {
+  convert(model);
+  const { data } = readNpy(join(ROOT, `models/generated/${model}.output.npy`));
+  const opened = [];
+  for (const engine of ENGINES) opened.push(await open(browser, url, model, data, engine));
+  const alive = opened.filter((engine) => engine.page);
+  for (const engine of alive) await engine.page.evaluate(() => window.warm(2));
+  for (let round = 0; round < rounds; ++round) {
+    for (const engine of alive) engine.times.push(...await engine.page.evaluate((count) => window.warm(count), runs));
+  }
+  for (const engine of alive) await engine.context.close();
+  return opened.map(({ title, error, times, first, loaded, wrong, note }) => (error ? { title, error } : {
+    title, first_ms: first, load_ms: loaded, warm_ms: { min: quantile(times, 0), median: quantile(times, 0.5), p95: quantile(times, 0.95) },
+    ...(wrong ? { wrong } : {}), ...(note ? { note } : {}),
+  }));
+}
+
+const { url, close } = await serve({
+  isolate: true,
+  extra: { '/bench/': join(ROOT, 'bench/pages'), '/peers/': join(ROOT, 'bench/peers/node_modules'), '/tfjs/': TFJS },
+});
+for (const model of models) {
+  const browser = await launch({ webgpu: backend === 'webgpu' });
+  console.log(JSON.stringify({ model, backend, threads, engines: await measure(browser, url, model) }));
+  await browser.close();
+}
+await close();
