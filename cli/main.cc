@@ -72,8 +72,9 @@ int run(int argc, char** argv) {
   CLI::App app("Runs ONNX models on WebGPU and on the CPU, and says what failed.", "sinter");
   app.set_version_flag("--version", "sinter " SINTER_VERSION);
   app.require_subcommand(1);
-  const std::vector<Verb> verbs = {add_classify(app), add_run(app),    add_inspect(app), add_test(app),  add_bench(app),
-                                   add_compare(app),  add_bisect(app), add_ops(app),     add_passes(app)};
+  const std::vector<Verb> verbs = {add_classify(app), add_run(app),     add_inspect(app), add_test(app),
+                                   add_bench(app),    add_compare(app), add_bisect(app),  add_doctor(app),
+                                   add_ops(app),      add_passes(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {

@@ -40,6 +40,21 @@ Json to_json(const Error& error) {
 
 std::string dump(const Json& document) { return document.dump(1, ' ', false, Json::error_handler_t::replace); }
 
+std::string replace_bad_utf8(std::string text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const size_t more = lead < 0x80 ? 0 : lead >= 0xf0 && lead < 0xf5 ? 3 : lead >= 0xe0 ? 2 : lead >= 0xc2 ? 1 : 4;
+    size_t good = 0;
+    while (good < more && i + good + 1 < text.size() && (text[i + good + 1] & 0xc0) == 0x80) ++good;
+    if (more == 4 || good < more || lead >= 0xf5) {
+      text[i++] = '?';
+    } else {
+      i += 1 + more;
+    }
+  }
+  return text;
+}
+
 Json to_json(const SessionReport::CpuStep& step) {
   return {{"node", step.node}, {"op", step.op}, {"reason", step.reason}};
 }

@@ -33,6 +33,8 @@ int exit_code(Code code);
 Json to_json(const Error& error);
 /// The whole document, without throwing on text that is not UTF-8.
 std::string dump(const Json& document);
+/// Bytes that are no UTF-8 become '?'.
+std::string replace_bad_utf8(std::string text);
 
 Json to_json(const SessionReport::CpuStep& step);
 Json cpu_steps(const SessionReport& report);

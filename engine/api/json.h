@@ -1,45 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes JSON text, for what crosses the C ABI. There is no reader: options come in as KEY=VALUE lines.
+// JSON of what crosses the C ABI.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <string_view>
-#include <type_traits>
 
+#include "engine/base/json.h"
 #include "engine/base/result.h"
-#include "engine/base/str.h"
 
 namespace sinter::api {
 
-/// Commas are placed by themselves: `json.open('{').key("a").value(1).close('}')`.
-class Json {
- public:
-  Json& open(char bracket);   // '{' or '['
-  Json& close(char bracket);  // '}' or ']'
-  Json& key(std::string_view name);
-  Json& value(std::string_view text);
-  Json& number(double number);  // NaN and infinity become null
-  Json& raw(std::string_view json);
-
-  /// A key with its value.
-  template <class T>
-  Json& field(std::string_view name, const T& x) {
-    key(name);
-    if constexpr (std::is_arithmetic_v<T>) {
-      return number(static_cast<double>(x));
-    } else {
-      return value(std::string_view(x));
-    }
-  }
-
-  const std::string& text() const { return text_; }
-
- private:
-  void separate();
-  std::string text_;
-  bool comma_ = false;
-};
+using sinter::Json;
 
 /// {"message","chain":[...],"hint"}; the code travels beside it.
 std::string error_json(const Error& error);

@@ -12,7 +12,7 @@
 
 namespace sinter {
 
-template <class T>
+template <class T = void>
 class SingleFlight {
  public:
   bool in_flight() const { return flight_ != nullptr; }

@@ -2,6 +2,7 @@
 #include "engine/runtime/engine.h"
 
 #include "engine/cpu/pool.h"
+#include "engine/runtime/self_check.h"
 
 namespace sinter {
 namespace {
@@ -36,6 +37,25 @@ Task<std::shared_ptr<gpu::Device>> Engine::device() {
     pipelines_ = std::make_shared<gpu::PipelineCache>(device);
     co_return device;
   });
+}
+
+Task<std::shared_ptr<gpu::Device>> Engine::tested_device() {
+  const auto device = SINTER_CO_TRY(co_await this->device());
+  if (!options_.self_test) co_return device;
+  if (tested_.lock() != device) {
+    SINTER_CO_CHECK_OK(co_await testing_.run([this, device]() -> Task<> {
+      trace::Span span(&trace_, "self-test");
+      Result<> result = co_await self_check(pipelines_);
+      span.finish(result ? "the device computes right values" : result.error().message);
+      if (!device->lost()) {
+        tested_ = device;
+        test_result_ = result;
+      }
+      co_return result;
+    }));
+  }
+  if (!test_result_) co_return std::unexpected(test_result_.error());
+  co_return device;
 }
 
 }  // namespace sinter

@@ -26,6 +26,7 @@ struct EngineOptions {
   double timeout_ms = 30000;  // no progress for that long is a Timeout
   trace::Listener* listener = nullptr;
   bool low_power = false;
+  bool self_test = true;  // `automatic` tries a device's arithmetic before it uses it (self_check.h)
   /// How to open a device; tests put a scripted one here.
   Task<std::shared_ptr<gpu::Device>> (*open_device)(gpu::DeviceOptions) = &gpu::open_device;
 };
@@ -45,6 +46,8 @@ class Engine {
   /// The engine's device, opened on first use. Concurrent callers share one attempt; a failure is not remembered; a lost
   /// device is opened anew.
   Task<std::shared_ptr<gpu::Device>> device();
+  /// The same once its arithmetic was found right, which is tried once per device.
+  Task<std::shared_ptr<gpu::Device>> tested_device();
   /// The device if it is open.
   const std::shared_ptr<gpu::Device>& open_device() const { return device_; }
   const std::shared_ptr<gpu::PipelineCache>& pipelines() const { return pipelines_; }
@@ -67,6 +70,9 @@ class Engine {
   std::shared_ptr<gpu::Device> device_;
   std::shared_ptr<gpu::PipelineCache> pipelines_;
   SingleFlight<std::shared_ptr<gpu::Device>> opening_;
+  SingleFlight<> testing_;
+  std::weak_ptr<gpu::Device> tested_;  // the device that `test_result_` is about
+  Result<> test_result_;
   Lane lane_;
   Watchdog watchdog_;
 };

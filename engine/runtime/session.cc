@@ -129,7 +129,9 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
                 {},
                 ""});
     } else {
+      const auto tested = co_await engine_->tested_device();
       report_.why = StrCat("a hardware adapter answers (", (*device)->adapter().description, ")");
+      if (!tested) fall_back(tested.error());
     }
     co_return Result<>{};
   }
