@@ -13,7 +13,7 @@ TEST(Json, PlacesCommasAndEscapes) {
   Json json;
   json.open('{').field("a", "x\"y\\z\n\x01").field("n", 3u).key("list").open('[').value("p").number(1.5).raw("null");
   json.open('{').close('}').close(']').key("empty").open('[').close(']').field("last", true).close('}');
-  EXPECT_EQ(json.text(), R"({"a":"x\"y\\z\u000a\u0001","n":3,"list":["p",1.5,null,{}],"empty":[],"last":1})");
+  EXPECT_EQ(json.text(), R"({"a":"x\"y\\z\u000a\u0001","n":3,"list":["p",1.5,null,{}],"empty":[],"last":true})");
 }
 
 TEST(Json, NumbersThatJsonCannotHoldAreNull) {

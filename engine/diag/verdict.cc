@@ -62,8 +62,9 @@ Found judge_run(const DoctorReport& report, const DoctorOptions& options, plan::
   const std::string spared = backend == plan::Backend::webgpu ? "; meanwhile the CPU backend answers" : "";
   if (run->error) {
     const Error& error = *run->error;
-    std::string hint = error.hint.empty() ? StrCat("find the node with bisect (good: reference, bad: ", name, ")")
-                                          : StrCat(error.hint);
+    std::string hint = error.code == Code::Timeout ? std::string("give it more time if this machine is just slow")
+                       : error.hint.empty() ? StrCat("find the node with bisect (good: reference, bad: ", name, ")")
+                                            : error.hint;
     return Verdict{false,
                    StrCat("'", options.model_name, "' fails on ", name, " in stage '", failed_stage(report, backend),
                           "': ", code_name(error.code), ", ", error.message, context_of(error)),
