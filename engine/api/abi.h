@@ -20,10 +20,26 @@ struct sinter_tensor {
   uint32_t bytes;
 };
 
+/// A file that a model refers to, under the name it uses.
+struct sinter_file {
+  const char* name;
+  uint32_t name_bytes;
+  void* data;
+  uint32_t bytes;
+};
+
 /// Null where there is no memory. Blocks are aligned for any element type.
 void* sinter_alloc(uint32_t bytes);
 void sinter_free(void* block);
 const char* sinter_version();
+
+/// The last 256 events, readable at any time, even after a trap. Words: count of all events ever, capacity, bytes of a
+/// record, padding; then the records, event n in place n modulo capacity: t_ms (f64), id, phase (0 begin, 1 end, 2 point),
+/// length of the text, text: stage, node and detail, parted by zero bytes.
+const void* sinter_events();
+/// A stage of the host's own (fetch, open adapter): begun with id 0, ended with the id it was answered with. Text: stage,
+/// zero byte, detail. Engine 0 is the module's first. Answers 0 where the engine is closed.
+uint32_t sinter_stage(uint32_t engine, uint32_t id, const char* text, uint32_t bytes);
 
 /// Options are lines KEY=VALUE. Engine: backend (auto, cpu, webgpu, reference), threads, timeout_ms, low_power, events.
 /// Answer: JSON {"engine": handle}. An explicit webgpu engine opens its device here, so that its absence shows at once.
@@ -31,10 +47,10 @@ void sinter_engine_open(uint32_t request, const char* options, uint32_t option_b
 /// Sessions of the engine are closed with it.
 void sinter_engine_close(uint32_t engine);
 
-/// Takes over `model`, a block of sinter_alloc, whatever the outcome. Options: fusion (true, false), off (a pass name,
+/// Takes over `model` and the files' data, blocks of sinter_alloc, whatever the outcome. Options: fusion (true, false), off (a pass name,
 /// repeated), dim (NAME=N, repeated), inject (NODE=KIND), plain (true: no specialised device kernels). Answer: JSON {"session","inputs","outputs"}.
-void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_t model_bytes, const char* options,
-                         uint32_t option_bytes);
+void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_t model_bytes, const sinter_file* files,
+                         uint32_t file_count, const char* options, uint32_t option_bytes);
 /// The tensors and what they point at stay the caller's and unchanged until the answer: an array of sinter_tensor.
 void sinter_session_run(uint32_t request, uint32_t session, const sinter_tensor* inputs, uint32_t count);
 /// Answered before it returns: JSON.

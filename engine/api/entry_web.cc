@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The module's entry points. Each does its work, runs what has become ready, hands the devices' records to the host and
 // returns; nothing here or below it waits.
+#include "engine/api/module_web.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 
-#include "engine/api/abi.h"
 #include "engine/api/json.h"
-#include "engine/api/options.h"
 #include "engine/base/check.h"
 #include "engine/base/memory.h"
 #include "engine/gpu/device_web.h"
-#include "engine/runtime/session.h"
 
 #define SINTER_IMPORT(name) __attribute__((import_module("sinter"), import_name(name)))
-#define SINTER_EXPORT(name) __attribute__((export_name(name)))
 
 extern "C" {
 SINTER_IMPORT("complete") void sinter_complete(uint32_t request, uint32_t status, const void* data, uint32_t bytes);
 SINTER_IMPORT("schedule_turn") void sinter_schedule_turn();
-SINTER_IMPORT("event") void sinter_event(uint32_t engine, const char* json, uint32_t bytes);
+/// The latest event of the ring.
+SINTER_IMPORT("event") void sinter_event(uint32_t engine);
 /// Does not return: the host throws.
 SINTER_IMPORT("panic") void sinter_panic(const char* text, uint32_t bytes);
 }
@@ -28,43 +26,49 @@ SINTER_IMPORT("panic") void sinter_panic(const char* text, uint32_t bytes);
 namespace sinter::api {
 namespace {
 
-/// The stage that began last, where the host can read it even after a trap.
-char g_last_stage[128];
+/// The last events as plain records at a fixed address, so that the host can read them even after a trap. A record is
+/// whole before it is counted.
+struct EventRing {
+  struct Record {
+    double t_ms;
+    uint32_t id, phase, bytes;
+    char text[364];  // stage, node and detail, each ended by a zero byte but the last; cut where there is no more room
+  };
+  uint32_t count;  // of all events ever
+  uint32_t capacity, record_bytes;
+  Record records[trace::Log::kRing];
+};
+EventRing g_events;  // all zero, so that it takes no room in the file
 
-struct EngineEntry final : trace::Listener {
-  uint32_t handle = 0;
-  BackendChoice backend = BackendChoice::automatic;
-  bool events = false;
-  std::shared_ptr<Engine> engine;
-
-  void on_event(const trace::Event& event) override {
-    if (event.phase == trace::Phase::begin) {
-      const size_t length = std::min(event.stage.size(), sizeof g_last_stage - 1);
-      std::memcpy(g_last_stage, event.stage.data(), length);
-      g_last_stage[length] = 0;
-    }
-    if (!events) return;
-    Json json;
-    json.open('{').field("id", event.id).field("t_ms", event.t_ms).field("stage", event.stage);
-    json.field("phase", trace::phase_name(event.phase));
-    if (!event.node.empty()) json.field("node", event.node);
-    if (!event.detail.empty()) json.field("detail", event.detail);
-    json.close('}');
-    sinter_event(handle, json.text().data(), static_cast<uint32_t>(json.text().size()));
+class Appender {
+ public:
+  explicit Appender(EventRing::Record& record) : record_(record) { record.bytes = 0; }
+  void add(std::string_view text) {
+    const size_t length = std::min(text.size(), sizeof record_.text - record_.bytes);
+    std::memcpy(record_.text + record_.bytes, text.data(), length);
+    record_.bytes += static_cast<uint32_t>(length);
   }
+
+ private:
+  EventRing::Record& record_;
 };
 
-struct SessionEntry {
-  uint32_t engine = 0;
-  std::shared_ptr<Session> session;
-};
+}  // namespace
 
-struct Module {
-  uint32_t next_handle = 1;
-  std::map<uint32_t, std::shared_ptr<EngineEntry>> engines;
-  std::map<uint32_t, SessionEntry> sessions;
-  std::map<uint32_t, CancelSource> requests;
-};
+void EngineEntry::on_event(const trace::Event& event) {
+  EventRing::Record& record = g_events.records[g_events.count % trace::Log::kRing];
+  record.t_ms = event.t_ms;
+  record.id = static_cast<uint32_t>(event.id);
+  record.phase = static_cast<uint32_t>(event.phase);
+  Appender text(record);
+  text.add(event.stage);
+  text.add({"", 1});
+  text.add(event.node);
+  text.add({"", 1});
+  text.add(event.detail);
+  ++g_events.count;
+  if (events) sinter_event(handle);
+}
 
 Module& module() {
   static Module instance;
@@ -84,7 +88,7 @@ Error closed(std::string_view what) {
   return Error{Code::InvalidInput, StrCat("the ", what, " is closed"), {}, StrCat("open another ", what)};
 }
 
-/// Runs what is ready. The engines by value: what runs may close one.
+// The engines by value: what runs may close one.
 void serve(bool new_turn) {
   std::vector<std::shared_ptr<EngineEntry>> engines;
   for (const auto& [handle, entry] : module().engines) engines.push_back(entry);
@@ -97,21 +101,33 @@ void serve(bool new_turn) {
 
 CancelToken begin_request(uint32_t request) { return module().requests[request].token(); }
 
-/// Starts a task whose end answers the request; `answer(value)` does so on success.
-template <class T, class Answer>
-void start(std::shared_ptr<EngineEntry> entry, uint32_t request, Task<T> task, Answer answer) {
-  Executor& executor = entry->engine->executor();
-  spawn(executor, std::move(task), [entry = std::move(entry), request, answer](Result<T> result) {
-    module().requests.erase(request);
-    if (!result) return complete(request, result.error());
-    if constexpr (std::is_void_v<T>) {
-      answer();
-    } else {
-      answer(std::move(*result));
-    }
-  });
-  serve(false);
+namespace {
+
+std::shared_ptr<const void> owned(void* block) {
+  return {block, [](const void* given) { std::free(const_cast<void*>(given)); }};
 }
+
+/// A model's bytes with the files it refers to: they live as long as anything of them is in use.
+struct ModelFiles {
+  std::shared_ptr<const void> model;
+  onnx::ExternalFiles external;
+};
+
+}  // namespace
+
+ModelSource take_model(void* model, uint32_t model_bytes, std::span<const sinter_file> files) {
+  auto all = std::make_shared<ModelFiles>();
+  all->model = owned(model);
+  for (const sinter_file& file : files) {
+    const auto owner = owned(file.data);
+    all->external.add({file.name, file.name_bytes}, {{static_cast<const std::byte*>(file.data), file.bytes}, owner});
+  }
+  ModelSource source{{static_cast<const std::byte*>(model), model_bytes}, all};
+  source.external = &all->external;
+  return source;
+}
+
+namespace {
 
 void io_json(Json& json, std::string_view name, const std::vector<IoInfo>& infos) {
   json.key(name).open('[');
@@ -158,6 +174,8 @@ void answer_run(uint32_t request, const std::vector<NamedTensor>& outputs) {
   sinter_complete(request, 0, tensors.data(), static_cast<uint32_t>(tensors.size() * sizeof(sinter_tensor)));
 }
 
+}  // namespace
+
 Result<std::vector<NamedTensor>> read_inputs(std::span<const sinter_tensor> inputs) {
   std::vector<NamedTensor> tensors;
   for (const sinter_tensor& input : inputs) {
@@ -178,6 +196,8 @@ Result<std::vector<NamedTensor>> read_inputs(std::span<const sinter_tensor> inpu
   }
   return tensors;
 }
+
+namespace {
 
 Task<> open_engine(std::shared_ptr<EngineEntry> entry) {
   Engine& engine = *entry->engine;
@@ -221,7 +241,23 @@ SINTER_EXPORT("sinter_free") void sinter_free(void* block) { std::free(block); }
 
 SINTER_EXPORT("sinter_version") const char* sinter_version() { return SINTER_VERSION; }
 
-SINTER_EXPORT("sinter_last_stage") const char* sinter_last_stage() { return g_last_stage; }
+SINTER_EXPORT("sinter_events") const void* sinter_events() {
+  g_events.capacity = trace::Log::kRing;
+  g_events.record_bytes = sizeof(EventRing::Record);
+  return &g_events;
+}
+
+SINTER_EXPORT("sinter_stage") uint32_t sinter_stage(uint32_t engine, uint32_t id, const char* text, uint32_t bytes) {
+  const auto at = engine ? module().engines.find(engine) : module().engines.begin();
+  if (at == module().engines.end()) return 0;
+  trace::Log& log = at->second->engine->trace();
+  const std::string_view all(text, bytes);
+  const size_t split = std::min(all.find('\0'), all.size());
+  const std::string_view stage = all.substr(0, split), detail = all.substr(std::min(split + 1, all.size()));
+  if (id == 0) return static_cast<uint32_t>(log.begin(stage, {}, detail));
+  log.end(id, stage, detail);
+  return id;
+}
 
 SINTER_EXPORT("sinter_turn") void sinter_turn() { serve(true); }
 
@@ -272,9 +308,9 @@ SINTER_EXPORT("sinter_engine_close") void sinter_engine_close(uint32_t engine) {
 }
 
 SINTER_EXPORT("sinter_session_open")
-void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_t model_bytes, const char* options,
-                         uint32_t option_bytes) {
-  const std::shared_ptr<const void> owner(model, [](const void* block) { std::free(const_cast<void*>(block)); });
+void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_t model_bytes, const sinter_file* files,
+                         uint32_t file_count, const char* options, uint32_t option_bytes) {
+  ModelSource source = take_model(model, model_bytes, {files, file_count});
   const auto at = module().engines.find(engine);
   if (at == module().engines.end()) return complete(request, closed("engine"));
   auto parsed = parse_session_options({options, option_bytes});
@@ -282,7 +318,6 @@ void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_
   const std::shared_ptr<EngineEntry> entry = at->second;
   parsed->backend = entry->backend;
   parsed->cancel = begin_request(request);
-  ModelSource source{{static_cast<const std::byte*>(model), model_bytes}, owner};
   start(entry, request, open_session(entry->engine, std::move(source), std::move(*parsed)),
         [request, engine](std::shared_ptr<Session> session) {
           if (!module().engines.contains(engine)) {

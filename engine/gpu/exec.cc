@@ -107,7 +107,9 @@ Task<> run_segment(std::shared_ptr<InFlight> flight, const Segment& segment, Hos
     Executor& executor = co_await current_executor();
     Completion<> done = SINTER_CO_TRY(start_segment(executor, flight, segment));
     cancel.link(done);
+    trace::Span read(segment.read_bytes ? trace : nullptr, "read", {}, StrCat(segment.read_bytes, " bytes"));
     Result<> result = co_await done;
+    read.finish();
     if (!result) {
       Error error = std::move(result).error();
       if (error.code == Code::Gpu) {

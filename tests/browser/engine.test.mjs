@@ -257,13 +257,22 @@ describe('running', () => {
     }));
 
     test(`a trap rejects everything with one error, and a new engine works (${backend})`, () => onPage(async (page) => {
-      const { failures, same, later, state, output } = await page.call('trap', MODEL, INPUT, backend);
+      const { failures, same, later, state, events, output } = await page.call('trap', MODEL, INPUT, backend);
       assert.equal(failures.length, 4);
       for (const failure of [...failures, later]) {
         assert.equal(failure.code, 'Internal');
         assert.match(failure.message, /memory access out of bounds/);
         assert.match(failure.hint, /createEngine/);
-        assert.match(failure.chain.join(), /last stage/);
+        assert.match(failure.chain.join(), /in stage '(run|submit|read)'/);
+        assert.equal(failure.firstFailure.id, 1);
+        assert.match(failure.firstFailure.stage, /^(run|submit|read)$/);
+        assert.match(failure.firstFailure.stack.js, /cases\.js/);
+        assert.match(failure.firstFailure.stack.wasm, /wasm/);
+        // The memory that the module left behind still tells how it came to this.
+        assert.deepEqual(failure.firstFailure.events, events);
+        const stages = events.map(({ stage }) => stage);
+        for (const stage of ['fetch', 'parse', 'import', 'plan', 'run']) assert.ok(stages.includes(stage), stage);
+        assert.equal(failure.echoOf, failure === later ? 1 : undefined);
       }
       assert.ok(same);
       assert.equal(state, 'dead');
@@ -285,7 +294,7 @@ describe('running', () => {
     test(`events tell the stages (${backend})`, () => onPage(async (page) => {
       const { seen, problems } = await page.call('events', backend);
       const stages = new Set(seen.map(({ stage }) => stage));
-      for (const stage of ['parse', 'import', 'plan', 'run', ...(backend === 'webgpu' ? ['open device', 'compile', 'upload'] : [])]) {
+      for (const stage of ['fetch', 'parse', 'import', 'plan', 'run', ...(backend === 'webgpu' ? ['open adapter', 'open device', 'compile', 'upload', 'read'] : [])]) {
         assert.ok(stages.has(stage), `${stage} among ${[...stages].join(', ')}`);
       }
       for (const { id, t_ms, phase } of seen) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import { SinterError } from './errors.js';
-import { Host, type TraceEvent } from './host.js';
+import { SinterError, type TraceEvent } from './errors.js';
+import { Host } from './host.js';
 import { imageTensor, type ImageOptions, type ImageSource } from './image.js';
 import { moduleUrl } from './module.js';
+import { abortSignal, address, callback, check, demand, flag, gpuDevice, integer, names, oneOf, record, type Rule } from './options.js';
 import { Session, type IoInfo } from './session.js';
-import { readModel, type ModelSource, type Progress } from './source.js';
+import { freeFiles, readFiles, withFiles, type ModelFiles, type ModelSource, type Progress } from './source.js';
 import type { Tensor } from './tensor.js';
 
 export interface EngineOptions {
@@ -28,6 +29,8 @@ export interface LoadOptions {
   off?: readonly string[];
   /** Sizes of symbolic dimensions to prepare for; 1 where not given. Other sizes work too, they are prepared on first use. */
   dims?: Readonly<Record<string, number>>;
+  /** The files in which the model keeps weights, under the names it uses: each a URL, bytes, a Blob or a Response. */
+  externalData?: Readonly<Record<string, ModelSource>> | ReadonlyMap<string, ModelSource>;
   signal?: AbortSignal | null;
   onProgress?: (progress: Progress) => void;
   /** A fault to test the diagnosis with: what the node computes is wrong or NaN, it fails, or it never ends. */
@@ -36,11 +39,30 @@ export interface LoadOptions {
 
 export type EngineState = 'initialising' | 'ready' | 'closed' | 'dead';
 
+const fault: Rule = ['NODE=KIND with KIND one of wrong, nan, error, hang',
+  (value) => typeof value === 'string' && /^.+=(wrong|nan|error|hang)$/s.test(value)];
+
+const ENGINE_OPTIONS: Readonly<Record<keyof EngineOptions, Rule>> = {
+  backend: oneOf('auto', 'cpu', 'webgpu', 'reference'),
+  device: gpuDevice,
+  threads: integer(1024, 'a number of threads, or 0 for all'),
+  wasmUrl: address,
+  onEvent: callback,
+  timeoutMs: ['milliseconds, or 0 for no limit', (value) => typeof value === 'number' && value >= 0],
+  powerPreference: oneOf('low-power', 'high-performance'),
+};
+
+const DIMENSION = integer(Number.MAX_SAFE_INTEGER, 'an integer of at least 0');
+
+const LOAD_OPTIONS: Readonly<Record<keyof LoadOptions, Rule>> = {
+  fusion: flag, off: names, dims: record, externalData: record, signal: abortSignal, onProgress: callback, inject: fault,
+};
+
 /** Options cross as lines KEY=VALUE. */
 function lines(entries: [string, unknown][]): string {
   return entries.filter(([, value]) => value !== undefined).map(([key, value]) => {
     const line = `${key}=${value}`;
-    if (line.includes('\n')) throw new SinterError('InvalidInput', `option ${key} cannot hold a line break`);
+    if (line.includes('\n')) throw new SinterError('InvalidInput', `option ${key} cannot hold a line break`, 'names are texts of one line');
     return line;
   }).join('\n');
 }
@@ -50,17 +72,18 @@ function lines(entries: [string, unknown][]): string {
  * (module, adapter, device) is shared.
  */
 export async function createEngine(options: EngineOptions = {}): Promise<Engine> {
-  const host = await Host.start(moduleUrl(options.wasmUrl), options.device);
-  host.timeoutMs = options.timeoutMs ?? 30000;
+  check('createEngine', options, ENGINE_OPTIONS);
+  const { timeoutMs = 30000 } = options;
+  const host = await Host.start(moduleUrl(options.wasmUrl), Number.isFinite(timeoutMs) ? Math.ceil(timeoutMs) : 0, options.device);
   host.onEvent = options.onEvent;
-  const text = lines([
+  const settings = lines([
     ['backend', options.backend], ['threads', options.threads], ['timeout_ms', host.timeoutMs],
     ['low_power', options.powerPreference && options.powerPreference === 'low-power'], ['events', options.onEvent ? true : undefined],
   ]);
   try {
-    const handle = await host.request('sinter_engine_open',
-      (request) => host.withText(text, (address, bytes) => host.exports.sinter_engine_open(request, address, bytes)),
-      (address, bytes) => (JSON.parse(host.text(address, bytes)) as { engine: number }).engine);
+    const handle = await host.request(
+      (request) => host.withText(settings, (at, bytes) => host.enter('sinter_engine_open', () => host.exports.sinter_engine_open(request, at, bytes))),
+      (at, bytes) => (JSON.parse(host.text(at, bytes)) as { engine: number }).engine);
     return new Engine(host, handle);
   } catch (error) {
     host.end(new SinterError('InvalidInput', 'the engine did not start'));
@@ -83,17 +106,17 @@ export class Engine {
   async load(source: ModelSource, options: LoadOptions = {}): Promise<Session> {
     const { host, handle } = this;
     if (host.ended) throw host.ended;
-    const text = lines([
+    check('load', options, LOAD_OPTIONS);
+    for (const [name, size] of Object.entries(options.dims ?? {})) demand(`the size of dimension '${name}'`, size, DIMENSION);
+    const settings = lines([
       ['fusion', options.fusion], ...(options.off ?? []).map((pass): [string, unknown] => ['off', pass]),
       ['inject', options.inject], ...Object.entries(options.dims ?? {}).map(([name, size]): [string, unknown] => ['dim', `${name}=${size}`]),
     ]);
-    const model = await readModel(host, source, options);
-    const opened = await host.request('sinter_session_open',
-      (request) => host.withText(text, (address, bytes) =>
-        host.exports.sinter_session_open(request, handle, model.address, model.bytes, address, bytes)),
-      (address, bytes) => JSON.parse(host.text(address, bytes)) as { session: number; inputs: IoInfo[]; outputs: IoInfo[] },
-      options.signal);
-    const session = new Session(host, opened.session, opened.inputs, opened.outputs);
+    const files = await readFiles(host, source, options).catch((error) => { throw host.failure ?? error; });
+    const opened = await host.request(
+      (request) => openSession(host, request, handle, files, settings),
+      (at, bytes) => JSON.parse(host.text(at, bytes)) as { session: number; inputs: IoInfo[]; outputs: IoInfo[] }, options.signal);
+    const session = new Session(host, opened.session, opened.inputs, opened.outputs, (closed) => this.sessions.delete(closed));
     this.sessions.add(session);
     return session;
   }
@@ -103,13 +126,17 @@ export class Engine {
     return imageTensor(image, options);
   }
 
-  /** Closes every session; what still runs ends as Cancelled. WebAssembly memory goes back to the system. */
+  /** The last 256 events, oldest first; after a trap, and after close(), as they were then. */
+  events(): TraceEvent[] {
+    return this.host.events();
+  }
+
+  /** Closes every session; what still runs ends as Cancelled. WebAssembly memory goes back to the system. Never throws. */
   close(): void {
     const { host } = this;
-    if (host.ended) return;
     for (const session of this.sessions) session.close();
-    host.outside(() => {
-      if (host.ended) return;
+    this.sessions.clear();
+    host.quietly(() => {
       host.enter('sinter_engine_close', () => host.exports.sinter_engine_close(this.handle));
       host.end(new SinterError('Cancelled', 'the engine was closed', 'createEngine() makes a new one'));
     });
@@ -118,5 +145,20 @@ export class Engine {
   /** @internal Calls across the module's border so far, by name: '> ' into it, '< ' out of it. */
   get crossings(): Readonly<Record<string, number>> {
     return this.host.crossings;
+  }
+}
+
+/** The module frees the files' blocks, unless it was never reached. */
+function openSession(host: Host, request: number, engine: number, files: ModelFiles, settings: string): void {
+  let taken = false;
+  try {
+    host.withText(settings, (at, bytes) => withFiles(host, files.external, (external) => {
+      taken = true;
+      const { address, bytes: modelBytes } = files.model;
+      host.enter('sinter_session_open', () =>
+        host.exports.sinter_session_open(request, engine, address, modelBytes, external, files.external.length, at, bytes));
+    }));
+  } finally {
+    if (!taken) freeFiles(host, files);
   }
 }

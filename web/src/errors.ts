@@ -7,13 +7,51 @@ export const ERROR_CODES = [
 
 export type ErrorCode = (typeof ERROR_CODES)[number];
 
+/** What looks like an event to `onEvent` and in a failure's record. */
+export interface TraceEvent {
+  id: number;
+  t_ms: number;
+  stage: string;
+  phase: 'begin' | 'end' | 'point';
+  node?: string;
+  detail?: string;
+}
+
+/** The first failure of an engine, kept whole; what is not known of it is absent. */
+export interface FirstFailure {
+  /** Its number in this engine; later failures that it caused have it as `echoOf`. */
+  id: number;
+  code: ErrorCode;
+  message: string;
+  /** The innermost stage that was open. */
+  stage?: string;
+  node?: string;
+  operator?: string;
+  attributes?: string;
+  /** The ONNX nodes of the step, where several were fused. */
+  nodes?: string[];
+  shapes?: string[];
+  dtypes?: string[];
+  kernel?: string;
+  /** The kernel's text, the line in question marked. */
+  wgsl?: string;
+  /** The call of the device that failed. */
+  call?: string;
+  /** Where the caller asked for what failed, and where the module was. */
+  stack?: { js?: string; wasm?: string };
+  /** The last events before it, oldest first. */
+  events: TraceEvent[];
+}
+
 /** Every failure of this package. `chain` holds the context, innermost first; `hint` says what would work. */
 export class SinterError extends Error {
   override readonly name = 'SinterError';
   readonly code: ErrorCode;
   readonly chain: string[];
   readonly hint?: string;
-  readonly firstFailure?: object;
+  /** The failure that started it, where this one belongs to an engine. */
+  readonly firstFailure?: FirstFailure;
+  /** The number of the first failure, where this one is only its consequence. */
   readonly echoOf?: number;
 
   constructor(code: ErrorCode, message: string, hint = '', chain: string[] = [], cause?: unknown) {
@@ -21,6 +59,16 @@ export class SinterError extends Error {
     this.code = code;
     this.chain = chain;
     if (hint) this.hint = hint;
+  }
+
+  /** @internal The same error with more context. */
+  in(context: string): SinterError {
+    return new SinterError(this.code, this.message, this.hint, [...this.chain, context], this.cause).of(this.firstFailure, this.echoOf);
+  }
+
+  /** @internal */
+  of(firstFailure: FirstFailure | undefined, echoOf?: number): this {
+    return Object.assign(this, firstFailure && { firstFailure }, echoOf !== undefined && { echoOf });
   }
 }
 
@@ -31,4 +79,24 @@ export function textOf(error: unknown): string {
 
 export function cancelled(signal: AbortSignal): SinterError {
   return new SinterError('Cancelled', 'cancelled by the caller', '', [], signal.reason);
+}
+
+/** `promise`, or a Timeout that says what did not come; 0: no limit. */
+export function within<T>(promise: Promise<T>, milliseconds: number, what: string): Promise<T> {
+  if (!milliseconds) return promise;
+  let timer: ReturnType<typeof setTimeout>;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new SinterError('Timeout', `${what} for ${milliseconds} ms`, 'raise timeoutMs if the line is only slow')),
+      Math.min(milliseconds, 2 ** 31 - 1));
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/** Calls a function of the caller's; what it throws is reported as uncaught and changes nothing here. */
+export function tell<T>(listener: ((value: T) => void) | undefined, value: T): void {
+  try {
+    listener?.(value);
+  } catch (error) {
+    queueMicrotask(() => { throw error; });
+  }
 }

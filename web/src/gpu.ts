@@ -38,6 +38,7 @@ interface Failure {
 /** A device that engines of one page share: it is opened once, and closed with its last user. */
 interface Shared {
   users: number;
+  adapter: Promise<GPUAdapter | undefined>;
   opened: Promise<{ device: GPUDevice; info: GPUAdapterInfo | undefined }>;
 }
 
@@ -47,7 +48,8 @@ function acquire(flags: number, bindingBytes: number, bufferBytes: number): Shar
   const key = `${flags} ${bindingBytes} ${bufferBytes}`;
   let entry = shared.get(key);
   if (!entry) {
-    const fresh: Shared = { users: 0, opened: openDevice(flags, bindingBytes, bufferBytes) };
+    const adapter = openAdapter(flags);
+    const fresh: Shared = { users: 0, adapter, opened: adapter.then((found) => openDevice(found, bindingBytes, bufferBytes)) };
     const forget = () => {
       if (shared.get(key) === fresh) shared.delete(key);
     };
@@ -69,6 +71,7 @@ const failure = (code: ErrorCode, message: string, hint = ''): Failure => ({ cod
 export class GpuHost {
   private readonly devices = new Map<number, DeviceHost>();
   private nextDevice = 1;
+  private injectedLost = false;
 
   constructor(private readonly host: Host, private readonly injected: GPUDevice | undefined) {}
 
@@ -111,14 +114,21 @@ export class GpuHost {
   }
 
   private async open(request: number, flags: number, bindingBytes: number, bufferBytes: number): Promise<void> {
+    // The caller's device, as long as it lives; after that one of the engine's own.
     const { injected } = this;
-    const entry: Shared = injected ? { users: Infinity, opened: Promise.resolve({ device: injected, info: injected.adapterInfo }) }
+    const entry: Shared = injected && !this.injectedLost
+      ? { users: Infinity, adapter: Promise.resolve(undefined), opened: Promise.resolve({ device: injected, info: injected.adapterInfo }) }
       : acquire(flags, bindingBytes, bufferBytes);
+    void injected?.lost.then(() => { this.injectedLost = true; });
+    const end = this.host.stage('open adapter');
     let opened: Awaited<Shared['opened']> | undefined;
     let error: Failure | undefined;
     try {
+      const adapter = await entry.adapter;
+      end(adapter ? nameOf(adapter.info) : "the caller's device");
       opened = await entry.opened;
     } catch (thrown) {
+      end(textOf(thrown));
       error = thrown instanceof SinterError ? failure(thrown.code, thrown.message, thrown.hint)
         : failure('Gpu', `opening a WebGPU device failed: ${textOf(thrown)}`);
     }
@@ -504,7 +514,11 @@ function unavailable(message: string, hint: string): SinterError {
   return new SinterError('Gpu', message, hint);
 }
 
-async function openDevice(flags: number, bindingBytes: number, bufferBytes: number): Promise<{ device: GPUDevice; info: GPUAdapterInfo }> {
+function nameOf(info: GPUAdapterInfo | undefined): string {
+  return [info?.vendor, info?.architecture, info?.device, info?.description].filter(Boolean).join(' ');
+}
+
+async function openAdapter(flags: number): Promise<GPUAdapter> {
   const gpu = globalThis.navigator?.gpu as GPU | undefined;
   if (!gpu) {
     throw unavailable('there is no WebGPU here: navigator.gpu is missing',
@@ -521,8 +535,14 @@ async function openDevice(flags: number, bindingBytes: number, bufferBytes: numb
     throw unavailable('there is no WebGPU adapter',
       "the browser knows WebGPU but no usable GPU: look at chrome://gpu, update the driver, on Linux try --enable-unsafe-webgpu, or use backend 'cpu'");
   }
+  if (isSoftware(adapter.info) && !(flags & 2)) {
+    throw unavailable('the only WebGPU adapter is a software one', "allow software adapters, or use backend 'cpu'");
+  }
+  return adapter;
+}
+
+async function openDevice(adapter: GPUAdapter, bindingBytes: number, bufferBytes: number): Promise<{ device: GPUDevice; info: GPUAdapterInfo }> {
   const { limits, info } = adapter;
-  if (isSoftware(info) && !(flags & 2)) throw unavailable('the only WebGPU adapter is a software one', "allow software adapters, or use backend 'cpu'");
   const requiredLimits: Record<string, number> = {
     maxStorageBufferBindingSize: Math.min(limits.maxStorageBufferBindingSize, Math.max(128 * 2 ** 20, bindingBytes)),
     maxBufferSize: Math.min(limits.maxBufferSize, Math.max(256 * 2 ** 20, bufferBytes)),

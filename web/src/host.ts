@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host: one instance of the WebAssembly module with all that it needs from outside. Requests go in by number and come back
 // through one import; a trap ends every one of them with the same error, and the host is dead from then on.
-import { ERROR_CODES, SinterError, textOf } from './errors.js';
+import { ERROR_CODES, SinterError, tell, textOf, type FirstFailure, type TraceEvent } from './errors.js';
 import { GpuHost, type GpuExports } from './gpu.js';
 import { loadModule } from './module.js';
 
@@ -11,7 +11,8 @@ export interface Exports extends GpuExports {
   memory: WebAssembly.Memory;
   _initialize(): void;
   sinter_version?(): number;
-  sinter_last_stage(): number;
+  sinter_events(): number;
+  sinter_stage(engine: number, id: number, text: number, bytes: number): number;
   sinter_alloc(bytes: number): number;
   sinter_free(address: number): void;
   sinter_turn(): void;
@@ -19,7 +20,7 @@ export interface Exports extends GpuExports {
   sinter_cancel(request: number): void;
   sinter_engine_open(request: number, options: number, bytes: number): void;
   sinter_engine_close(engine: number): void;
-  sinter_session_open(request: number, engine: number, model: number, modelBytes: number, options: number, bytes: number): void;
+  sinter_session_open(request: number, engine: number, model: number, modelBytes: number, files: number, fileCount: number, options: number, bytes: number): void;
   sinter_session_run(request: number, session: number, tensors: number, count: number): void;
   sinter_session_report(request: number, session: number): void;
   sinter_session_close(session: number): void;
@@ -27,18 +28,10 @@ export interface Exports extends GpuExports {
 
 interface Request {
   read(address: number, bytes: number): unknown;
+  /** Where the caller asked for it. */
+  from: Error;
   resolve(value: unknown): void;
   reject(error: unknown): void;
-}
-
-/** What a trace event looks like to `onEvent`. */
-export interface TraceEvent {
-  id: number;
-  t_ms: number;
-  stage: string;
-  phase: 'begin' | 'end' | 'point';
-  node?: string;
-  detail?: string;
 }
 
 const decoder = new TextDecoder();
@@ -58,8 +51,12 @@ export class Host {
   readonly gpu: GpuHost;
   /** Set once the module has trapped or was closed; what every later call is answered with. */
   ended: SinterError | undefined;
+  /** What those are answered with who waited then. */
+  failure: SinterError | undefined;
   dead = false;
   onEvent: ((event: TraceEvent) => void) | undefined;
+  private ring = 0;
+  private kept: TraceEvent[] | undefined;
   /** Calls into the host, by import: what the crossing tests count. */
   readonly crossings: Record<string, number> = {};
 
@@ -84,9 +81,11 @@ export class Host {
     this.gpu = new GpuHost(this, device);
   }
 
-  static async start(url: URL, device?: GPUDevice): Promise<Host> {
-    const module = await loadModule(url);
+  static async start(url: URL, timeoutMs: number, device?: GPUDevice): Promise<Host> {
+    // Short limits are meant for the engine's work, not for the line to it.
+    const module = await loadModule(url, timeoutMs && Math.max(timeoutMs, 30000));
     const host = new Host(device);
+    host.timeoutMs = timeoutMs;
     let instance: WebAssembly.Instance;
     try {
       instance = await WebAssembly.instantiate(module, host.imports());
@@ -103,6 +102,7 @@ export class Host {
         'serve the sinter.wasm that came with this sinter.js; a cache may hold an older one');
     }
     host.enter('_initialize', () => host.exports._initialize());
+    host.ring = host.exports.sinter_events();
     return host;
   }
 
@@ -123,7 +123,8 @@ export class Host {
   }
 
   alloc(bytes: number, what: string): number {
-    const address = this.enter('sinter_alloc', () => this.exports.sinter_alloc(bytes)) >>> 0;
+    // The module counts in 32 bits.
+    const address = bytes < 2 ** 32 ? this.enter('sinter_alloc', () => this.exports.sinter_alloc(bytes)) >>> 0 : 0;
     if (!address) {
       throw new SinterError('OutOfMemory', `no memory for ${what}: ${bytes} bytes, with ${this.exports.memory.buffer.byteLength} in use`,
         'close sessions that are no longer needed; memory returns to the system when the last engine is closed');
@@ -173,6 +174,18 @@ export class Host {
     }
   }
 
+  /** Does something that nobody waits for, or nothing where the module has ended; never throws. */
+  quietly(call: () => void): void {
+    this.outside(() => {
+      if (this.ended) return;
+      try {
+        call();
+      } catch {
+        // A trap has told everyone who waits.
+      }
+    });
+  }
+
   /** Runs `call` now or, where the module is running (a listener was called from it), as soon as it has returned. */
   outside(call: () => void): void {
     if (this.depth) queueMicrotask(call);
@@ -183,27 +196,33 @@ export class Host {
    * Starts a request. `read` decodes the answer while its memory is still valid; `release` is called when the module is
    * done with what it was given.
    */
-  request<T>(name: string, start: (request: number) => void, read: (address: number, bytes: number) => T,
+  request<T>(start: (request: number) => void, read: (address: number, bytes: number) => T,
              signal?: AbortSignal | null, release?: () => void): Promise<T> {
     const id = this.nextRequest++;
     const onAbort = () => this.outside(() => {
       if (this.requests.has(id)) this.enter('sinter_cancel', () => this.exports.sinter_cancel(id));
     });
     if (release) this.releases.set(id, release);
+    const from = new Error('asked for here');
     return new Promise<T>((resolve, reject) => {
       const done = <A>(settle: (value: A) => void) => (value: A) => {
         signal?.removeEventListener('abort', onAbort);
         settle(value);
       };
-      this.requests.set(id, { read, resolve: done(resolve as (value: unknown) => void), reject: done(reject) });
+      this.requests.set(id, { read, from, resolve: done(resolve as (value: unknown) => void), reject: done(reject) });
       signal?.addEventListener('abort', onAbort);
       this.watch();
       this.outside(() => {
         try {
-          this.enter(name, () => start(id));
+          if (this.failure) throw this.failure;
+          start(id);
         } catch (error) {
-          this.requests.get(id)?.reject(error);
+          // Nothing was handed over: the module does not know of the request.
+          const request = this.requests.get(id);
           this.requests.delete(id);
+          this.releases.delete(id);
+          if (!this.requests.size) this.unwatch();
+          request?.reject(error);
         }
       });
     });
@@ -215,6 +234,7 @@ export class Host {
     let answer: string | SinterError = '';
     this.requests.set(id, {
       read: (address, bytes) => this.text(address, bytes),
+      from: new Error(),
       resolve: (text) => { answer = text as string; },
       reject: (error) => { answer = error as SinterError; },
     });
@@ -234,7 +254,10 @@ export class Host {
           this.turnPosted = true;
           this.postTurn();
         },
-        event: (_engine: number, address: number, bytes: number) => this.event(this.text(address, bytes)),
+        event: (_engine: number) => {
+          this.count('< event');
+          tell(this.onEvent, this.eventAt(this.eventCount() - 1));
+        },
         panic: (address: number, bytes: number) => {
           throw new SinterError('Internal', this.text(address, bytes));
         },
@@ -264,46 +287,90 @@ export class Host {
     if (!this.requests.size) this.unwatch();
     try {
       if (status === 0) request.resolve(request.read(address, bytes));
-      else request.reject(this.errorFrom(status, this.text(address, bytes)));
+      else request.reject(this.errorFrom(status, this.text(address, bytes), request.from));
     } catch (error) {
       request.reject(error instanceof RangeError
         ? new SinterError('OutOfMemory', `no memory for the answer: ${textOf(error)}`, '', [], error) : error);
     }
   }
 
-  private errorFrom(status: number, json: string): SinterError {
-    const { message, hint, chain } = JSON.parse(json) as { message: string; hint?: string; chain?: string[] };
-    return new SinterError(ERROR_CODES[status - 1] ?? 'Internal', message, hint, chain);
-  }
-
-  private event(json: string): void {
-    this.count('< event');
-    try {
-      this.onEvent?.(JSON.parse(json) as TraceEvent);
-    } catch (error) {
-      // The listener is the caller's; its exception must not unwind the module.
-      queueMicrotask(() => { throw error; });
+  private errorFrom(status: number, json: string, from: Error): SinterError {
+    const { message, hint, chain, firstFailure, echoOf } = JSON.parse(json) as Partial<SinterError> & { message: string };
+    const code = ERROR_CODES[status - 1] ?? 'Internal';
+    const error = new SinterError(code, message, hint, chain);
+    if (echoOf === undefined && firstFailure) {
+      Object.assign(firstFailure, { code, stack: { js: callerStack(from) }, events: this.events() });
     }
+    return error.of(firstFailure, echoOf);
   }
 
-  /** The context of errors that the module cannot make itself; its memory stays readable after a trap. */
-  private lastStage(): string[] {
-    const stage = this.textAt(this.exports.sinter_last_stage());
-    return stage ? [`the last stage begun was '${stage}'`] : [];
+  // --- events ---
+
+  /** A stage of the host's own, among the engine's; ended by the first call of the function that is returned. */
+  stage(stage: string, detail = ''): (detail?: string) => void {
+    let id = 0;
+    const log = (text: string): void => this.quietly(() => this.withText(`${stage}\0${text}`, (address, bytes) => {
+      id = this.enter('sinter_stage', () => this.exports.sinter_stage(0, id, address, bytes));
+    }));
+    log(detail);
+    return (text = '') => {
+      if (id) log(text);
+      id = 0;
+    };
   }
+
+  private eventCount(): number {
+    return this.exports ? new Uint32Array(this.exports.memory.buffer, this.ring, 1)[0]! : 0;
+  }
+
+  /** Event number `index` of the ring (engine/api/abi.h). */
+  private eventAt(index: number): TraceEvent {
+    const header = new DataView(this.exports.memory.buffer, this.ring, 16);
+    const address = this.ring + 16 + (index % header.getUint32(4, true)) * header.getUint32(8, true);
+    const record = new DataView(this.exports.memory.buffer, address);
+    const [stage, node, detail] = this.text(address + 20, record.getUint32(16, true)).split('\0');
+    return {
+      id: record.getUint32(8, true), t_ms: record.getFloat64(0, true), stage: stage!,
+      phase: (['begin', 'end', 'point'] as const)[record.getUint32(12, true)]!,
+      ...(node && { node }), ...(detail && { detail }),
+    };
+  }
+
+  /** The events in the ring, oldest first. It is plain memory: it can be read when the module cannot run any more. */
+  events(): TraceEvent[] {
+    if (this.kept) return this.kept;
+    const count = this.eventCount();
+    const first = Math.max(0, count - new Uint32Array(this.exports.memory.buffer, this.ring, 2)[1]!);
+    return Array.from({ length: count - first }, (_, i) => this.eventAt(first + i));
+  }
+
+  // --- the end ---
 
   /** The module has trapped: its memory can no longer be trusted, and nothing waits for it any more. */
-  die(error: unknown): SinterError {
+  die(thrown: unknown): SinterError {
     if (this.ended) return this.ended;
     this.dead = true;
-    const first = error instanceof SinterError ? error.message : `the WebAssembly module stopped: ${textOf(error)}`;
-    return this.end(new SinterError('Internal', first,
-      'this engine is dead, createEngine() makes a fresh one; please report this with the model', this.lastStage(), error));
+    const message = thrown instanceof SinterError ? thrown.message : `the WebAssembly module stopped: ${textOf(thrown)}`;
+    const events = this.events();
+    const [from] = [...this.requests.values()].map((request) => request.from);
+    const stage = innermost(events);
+    const node = events.at(-1)?.node;
+    const record: FirstFailure = {
+      id: 1, code: 'Internal', message, ...(stage && { stage }), ...(node && { node }),
+      stack: { ...(from && { js: callerStack(from) }), wasm: (thrown as Error)?.stack ?? textOf(thrown) }, events,
+    };
+    const error = new SinterError('Internal', message, 'this engine is dead, createEngine() makes a fresh one; please report this with the model',
+      stage ? [`in stage '${stage}'${node ? `, last at node '${node}'` : ''}`] : [], thrown);
+    this.end(error.of(record));
+    // Who comes later meets the consequence, not the failure.
+    this.ended = new SinterError('Internal', message, error.hint, error.chain, thrown).of(record, record.id);
+    return error;
   }
 
   /** Ends every request with the same error; later calls get it too. */
   end(error: SinterError): SinterError {
-    this.ended = error;
+    this.kept = this.events();
+    this.failure = this.ended = error;
     this.rejectAll(error);
     this.gpu.closeAll();
     return error;
@@ -325,11 +392,26 @@ export class Host {
       } catch {
         // A trap has rejected everything.
       }
-    }, this.timeoutMs / 8);
+    }, Math.min(this.timeoutMs / 8, 10000));
   }
 
   private unwatch(): void {
     clearInterval(this.watchdog);
     this.watchdog = undefined;
   }
+}
+
+/** The caller's part of a stack. */
+function callerStack({ stack = '' }: Error): string {
+  return stack.replace(/^Error.*\n/, '');
+}
+
+/** The module's stage that began last of those that have not ended; the host's own (fetch, open adapter) cannot trap. */
+function innermost(events: TraceEvent[]): string | undefined {
+  const open = new Map<number, string>();
+  for (const { id, phase, stage } of events) {
+    if (phase === 'begin' && stage !== 'fetch' && stage !== 'open adapter') open.set(id, stage);
+    else open.delete(id);
+  }
+  return [...open.values()].at(-1);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds, loads and compiles sinter.wasm. Concurrent callers share one load; a failed load is forgotten, so that the next
 // call tries again.
-import { SinterError, textOf } from './errors.js';
+import { SinterError, textOf, within } from './errors.js';
 
 const modules = new Map<string, Promise<WebAssembly.Module>>();
 
@@ -26,10 +26,10 @@ export function nodeModule<T>(name: string): Promise<T> {
   return import(/* @vite-ignore */ /* webpackIgnore: true */ specifier) as Promise<T>;
 }
 
-export function loadModule(url: URL): Promise<WebAssembly.Module> {
+export function loadModule(url: URL, timeoutMs: number): Promise<WebAssembly.Module> {
   let module = modules.get(url.href);
   if (!module) {
-    module = compile(url);
+    module = within(compile(url), timeoutMs, `${url} did not load`);
     modules.set(url.href, module);
     module.catch(() => modules.delete(url.href));
   }

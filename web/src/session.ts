@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SinterError, cancelled } from './errors.js';
 import type { Host } from './host.js';
+import { abortSignal, check, demand, record, show, type Rule } from './options.js';
 import { Tensor, copyOf, dtypeFromNumber, dtypeNumber, type DType } from './tensor.js';
 
 export interface IoInfo {
@@ -33,6 +34,9 @@ export interface RunOptions {
 }
 
 export type Tensors = Record<string, Tensor>;
+
+const RUN_OPTIONS: Readonly<Record<keyof RunOptions, Rule>> = { signal: abortSignal };
+const INPUTS: Rule = ['an object with a Tensor for each input: { name: tensor }', (value) => record[1](value) && !(value instanceof Tensor)];
 
 // sinter_tensor (engine/api/abi.h) as 32-bit words: name, name bytes, dtype, dims, rank, data, bytes.
 const TENSOR_BYTES = 28;
@@ -69,7 +73,8 @@ export class Session {
   private closed = false;
 
   /** @internal */
-  constructor(private readonly host: Host, private readonly handle: number, inputs: IoInfo[], outputs: IoInfo[]) {
+  constructor(private readonly host: Host, private readonly handle: number, inputs: IoInfo[], outputs: IoInfo[],
+              private readonly forget: (session: Session) => void) {
     this.inputs = inputs;
     this.outputs = outputs;
     this.pool = new BlockPool(host);
@@ -77,42 +82,47 @@ export class Session {
 
   /** What this session does and why; after close() as it was then. */
   get report(): Report {
-    if (!this.closed && !this.host.ended) {
-      const { host, handle } = this;
-      const json = host.now('sinter_session_report', (request) => host.exports.sinter_session_report(request, handle));
-      this.last = { ...(JSON.parse(json) as Report), memory: host.memory() };
-    }
+    if (!this.closed && !this.host.ended) this.refresh();
     if (!this.last) throw this.host.ended ?? new SinterError('InvalidInput', 'the session is closed');
     return this.last;
+  }
+
+  private refresh(): void {
+    const { host, handle } = this;
+    const json = host.now('sinter_session_report', (request) => host.exports.sinter_session_report(request, handle));
+    this.last = { ...(JSON.parse(json) as Report), memory: host.memory() };
   }
 
   /** Runs the model. Concurrent calls queue in order. */
   async run(inputs: Tensors, options: RunOptions = {}): Promise<Tensors> {
     const { host, handle, pool } = this;
+    check('run', options, RUN_OPTIONS);
     const { signal } = options;
     if (host.ended) throw host.ended;
     if (this.closed) throw new SinterError('InvalidInput', 'the session is closed', 'load the model again');
     if (signal?.aborted) throw cancelled(signal);
-    const entries = Object.entries(inputs ?? {});
+    demand('the inputs', inputs, INPUTS);
+    const entries = Object.entries(inputs);
     for (const [name, tensor] of entries) {
       if (!(tensor instanceof Tensor)) {
-        throw new SinterError('InvalidInput', `input '${name}' is not a Tensor`, "give new Tensor('float32', values, shape)");
+        throw new SinterError('InvalidInput', `input '${name}' is not a Tensor but ${show(tensor)}`, "give new Tensor('float32', values, shape)");
       }
     }
     const block = this.write(entries);
-    return host.request('sinter_session_run',
-      (request) => host.exports.sinter_session_run(request, handle, block.address, entries.length),
+    return host.request(
+      (request) => host.enter('sinter_session_run', () => host.exports.sinter_session_run(request, handle, block.address, entries.length)),
       (address, bytes) => this.read(address, bytes), signal, () => (this.closed ? host.free(block.address) : pool.give(block)));
   }
 
-  /** Frees the model's memory. Runs that still wait end as Cancelled. */
+  /** Frees the model's memory. Runs that still wait end as Cancelled. Never throws. */
   close(): void {
     if (this.closed) return;
-    if (!this.host.ended) void this.report;
     this.closed = true;
-    this.host.outside(() => {
-      if (this.host.ended) return;
-      this.host.enter('sinter_session_close', () => this.host.exports.sinter_session_close(this.handle));
+    this.forget(this);
+    const { host } = this;
+    host.quietly(() => {
+      this.refresh();
+      host.enter('sinter_session_close', () => host.exports.sinter_session_close(this.handle));
       this.pool.clear();
     });
   }

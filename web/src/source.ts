@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings a model into module memory: streamed chunk by chunk to its place where the length is known, so that it is held once.
-import { SinterError, cancelled, textOf } from './errors.js';
+import { SinterError, cancelled, tell, textOf, within } from './errors.js';
 import type { Host } from './host.js';
 import { nodeModule, resolveUrl } from './module.js';
+import { show } from './options.js';
 
 export type ModelSource = string | URL | Uint8Array | ArrayBuffer | Blob | Response;
 
@@ -11,9 +12,12 @@ export interface Progress {
   loaded: number;
   /** Bytes in all, where known. */
   total?: number;
+  /** The name of the external file; absent for the model itself. */
+  file?: string;
 }
 
 export interface ReadOptions {
+  externalData?: Readonly<Record<string, ModelSource>> | ReadonlyMap<string, ModelSource>;
   signal?: AbortSignal | null;
   onProgress?: (progress: Progress) => void;
 }
@@ -24,42 +28,99 @@ interface Body {
   chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 }
 
-/** The block that holds the model; it is the module's to free once a session was opened on it. */
-export interface ModelBlock {
+/** A block of module memory; it is the module's to free once a session was opened on it. */
+interface Block {
+  name: string;
   address: number;
   bytes: number;
 }
 
-export async function readModel(host: Host, source: ModelSource, options: ReadOptions): Promise<ModelBlock> {
-  const { signal } = options;
-  if (signal?.aborted) throw cancelled(signal);
+export interface ModelFiles {
+  model: Block;
+  external: Block[];
+}
+
+export function freeFiles(host: Host, { model, external }: ModelFiles): void {
+  for (const { address } of [model, ...external]) if (address) host.free(address);
+}
+
+/** Brings the model and its external files into module memory, one after the other. */
+export async function readFiles(host: Host, source: ModelSource, options: ReadOptions): Promise<ModelFiles> {
+  const { externalData = {} } = options;
+  const named = externalData instanceof Map ? [...externalData] : Object.entries(externalData);
+  const files: ModelFiles = { model: { name: '', address: 0, bytes: 0 }, external: [] };
   try {
-    const body = await open(source, signal ?? undefined);
-    return body.length === undefined ? await gather(host, body, options) : await stream(host, body, body.length, options);
+    files.model = await read(host, source, '', options);
+    for (const [name, from] of named as [string, ModelSource][]) files.external.push(await read(host, from, name, options));
+    return files;
   } catch (error) {
-    if (signal?.aborted) throw cancelled(signal);
+    freeFiles(host, files);
     throw error;
   }
 }
 
-async function open(source: ModelSource, signal: AbortSignal | undefined): Promise<Body> {
-  if (source instanceof ArrayBuffer) return open(new Uint8Array(source), signal);
-  if (ArrayBuffer.isView(source)) {
-    const bytes = new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
-    return { name: 'the model', length: bytes.length, chunks: [bytes] };
+async function read(host: Host, source: ModelSource, file: string, options: ReadOptions): Promise<Block> {
+  const { signal, onProgress } = options;
+  if (signal?.aborted) throw cancelled(signal);
+  const what = file ? `external file '${file}'` : 'the model';
+  const end = host.stage('fetch', source instanceof URL || typeof source === 'string' ? String(source) : what);
+  let bytes = -1;
+  try {
+    const body = await open(source, what, host.timeoutMs, signal ?? undefined);
+    const report = (progress: Progress): void => tell(onProgress, file ? { ...progress, file } : progress);
+    const block = body.length === undefined ? await gather(host, body, signal, report) : await stream(host, body, body.length, signal, report);
+    ({ bytes } = block);
+    return { name: file, ...block };
+  } catch (error) {
+    if (signal?.aborted) throw cancelled(signal);
+    throw file && error instanceof SinterError && !host.ended ? error.in(`reading ${what}`) : error;
+  } finally {
+    end(bytes < 0 ? 'failed' : `${bytes} bytes`);
   }
-  if (source instanceof Blob) return { name: 'the model', length: source.size, chunks: source.stream() as unknown as AsyncIterable<Uint8Array> };
-  if (source instanceof Response) return openResponse(source, source.url || 'the response');
+}
+
+const encoder = new TextEncoder();
+
+/** Calls `use` with the files as an array of sinter_file (engine/api/abi.h). */
+export function withFiles(host: Host, files: Block[], use: (address: number) => void): void {
+  if (!files.length) return use(0);
+  const names = files.map(({ name }) => encoder.encode(name));
+  let at = files.length * 16;
+  const address = host.alloc(names.reduce((sum, { length }) => sum + length, at), 'the names of the files');
+  files.forEach((file, i) => {
+    const name = names[i]!;
+    new Uint32Array(host.exports.memory.buffer, address + i * 16, 4).set([address + at, name.length, file.address, file.bytes]);
+    host.bytes(address + at, name.length).set(name);
+    at += name.length;
+  });
+  use(address);
+  host.free(address);
+}
+
+async function open(source: ModelSource, what: string, timeoutMs: number, signal: AbortSignal | undefined): Promise<Body> {
+  if (ArrayBuffer.isView(source) || isA(source, 'ArrayBuffer') || isA(source, 'SharedArrayBuffer')) {
+    const bytes = ArrayBuffer.isView(source) ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
+      : new Uint8Array(source as ArrayBuffer);
+    return { name: what, length: bytes.length, chunks: [bytes] };
+  }
+  if (isA(source, 'Blob') || isA(source, 'File')) {
+    return { name: what, length: (source as Blob).size, chunks: (source as Blob).stream() as unknown as AsyncIterable<Uint8Array> };
+  }
+  if (isA(source, 'Response')) return openResponse(source as Response, (source as Response).url || 'the response');
   if (typeof source !== 'string' && !(source instanceof URL)) {
-    throw new SinterError('InvalidInput', 'a model is loaded from a URL, bytes, a Blob or a Response',
-      'give one of them as the first argument of load()');
+    throw new SinterError('InvalidInput', `${what} is loaded from a URL, bytes, a Blob or a Response, not from ${show(source)}`,
+      'give one of them');
+  }
+  if (!String(source).trim()) {
+    throw new SinterError('InvalidInput', `the address of ${what} is empty, which is the page itself`, 'give the address of the .onnx file');
   }
   const url = resolveUrl(source);
   if (url.protocol === 'file:' && globalThis.process?.versions?.node) return openFile(url);
   let response: Response;
   try {
-    response = await fetch(url, signal ? { signal } : {});
+    response = await within(fetch(url, signal ? { signal } : {}), timeoutMs, `no answer from ${url}`);
   } catch (error) {
+    if (error instanceof SinterError) throw error;
     throw new SinterError('Io', `could not fetch ${url}: ${textOf(error)}`,
       'check the address; another origin must allow this page (CORS)', [], error);
   }
@@ -75,6 +136,9 @@ function openResponse(response: Response, name: string): Body {
   const header = response.headers.get('content-encoding') ? null : response.headers.get('content-length');
   return { name, length: header === null ? undefined : Number(header), chunks: readAll(response.body) };
 }
+
+/** By its tag: other frames and test runners have constructors of their own. */
+const isA = (value: unknown, tag: string): boolean => Object.prototype.toString.call(value) === `[object ${tag}]`;
 
 // Async iteration of ReadableStream is not everywhere yet.
 async function* readAll(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
@@ -96,31 +160,26 @@ async function openFile(url: URL): Promise<Body> {
   try {
     const { stat } = await nodeModule<typeof import('node:fs/promises')>('fs/promises');
     const { createReadStream } = await nodeModule<typeof import('node:fs')>('fs');
-    const { size } = await stat(url);
-    return { name: url.pathname, length: size, chunks: createReadStream(url, { highWaterMark: 1 << 20 }) };
+    const found = await stat(url);
+    if (found.isDirectory()) {
+      throw new SinterError('Io', `${url.pathname} is a folder, not a model`, 'give the path of the .onnx file in it');
+    }
+    return { name: url.pathname, length: found.size, chunks: createReadStream(url, { highWaterMark: 1 << 20 }) };
   } catch (error) {
+    if (error instanceof SinterError) throw error;
     throw new SinterError('Io', `could not read ${url.pathname}: ${textOf(error)}`, 'check the path', [], error);
   }
 }
 
-/** The next chunk; a source that gives none for so long has stalled. */
-function within<T>(next: Promise<T>, milliseconds: number, name: string): Promise<T> {
-  if (!milliseconds) return next;
-  let timer: ReturnType<typeof setTimeout>;
-  const stalled = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new SinterError('Timeout', `no bytes of ${name} for ${milliseconds} ms`, 'raise timeoutMs if the line is only slow')), milliseconds);
-  });
-  return Promise.race([next, stalled]).finally(() => clearTimeout(timer));
-}
-
-async function* checked(host: Host, body: Body, signal: AbortSignal | null | undefined): AsyncGenerator<Uint8Array> {
+async function* checked(host: Host, body: Body, signal: Signal): AsyncGenerator<Uint8Array> {
   const source = body.chunks as AsyncIterable<Uint8Array> & Iterable<Uint8Array>;
   const iterator = source[Symbol.asyncIterator]?.() ?? source[Symbol.iterator]();
   let open = true;
   try {
     for (;;) {
-      const { done, value } = await within(Promise.resolve(iterator.next()), host.timeoutMs, body.name);
+      const { done, value } = await within(Promise.resolve(iterator.next()), host.timeoutMs, `no bytes of ${body.name}`);
       if (signal?.aborted) throw cancelled(signal);
+      if (host.ended) throw host.ended;
       if (done) break;
       yield value;
     }
@@ -134,7 +193,9 @@ async function* checked(host: Host, body: Body, signal: AbortSignal | null | und
   }
 }
 
-async function stream(host: Host, body: Body, length: number, { signal, onProgress }: ReadOptions): Promise<ModelBlock> {
+type Signal = AbortSignal | null | undefined;
+
+async function stream(host: Host, body: Body, length: number, signal: Signal, report: (progress: Progress) => void): Promise<Omit<Block, 'name'>> {
   const address = host.alloc(length, body.name);
   let loaded = 0;
   try {
@@ -146,7 +207,7 @@ async function stream(host: Host, body: Body, length: number, { signal, onProgre
       host.bytes(address + loaded, chunk.length).set(chunk);
       host.hold(-chunk.buffer.byteLength);
       loaded += chunk.length;
-      onProgress?.({ loaded, total: length });
+      report({ loaded, total: length });
     }
     if (loaded !== length) {
       throw new SinterError('Io', `${body.name} ended after ${loaded} of ${length} bytes`, 'the transfer broke off; try again');
@@ -159,7 +220,7 @@ async function stream(host: Host, body: Body, length: number, { signal, onProgre
 }
 
 /** Without a length the chunks are kept until their sum is known, and given up one by one. */
-async function gather(host: Host, body: Body, { signal, onProgress }: ReadOptions): Promise<ModelBlock> {
+async function gather(host: Host, body: Body, signal: Signal, report: (progress: Progress) => void): Promise<Omit<Block, 'name'>> {
   const chunks: Uint8Array[] = [];
   let loaded = 0;
   try {
@@ -167,7 +228,7 @@ async function gather(host: Host, body: Body, { signal, onProgress }: ReadOption
       chunks.push(chunk);
       host.hold(chunk.length);
       loaded += chunk.length;
-      onProgress?.({ loaded });
+      report({ loaded });
     }
     const address = host.alloc(loaded, body.name);
     let at = address;

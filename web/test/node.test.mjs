@@ -7,6 +7,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import * as sinter from '../dist/sinter.js';
 import * as cases from '../../tests/browser/pages/cases.js';
 import { compare, fashion, generated, readNpy } from '../../tests/browser/harness.mjs';
+import { addExternal } from './tiny_model.mjs';
 
 const { SinterError, Tensor, createEngine, doctor } = sinter;
 cases.use(sinter);
@@ -18,6 +19,9 @@ const isSinterError = (code, message) => (error) => {
   assert.match(error.message, message);
   return true;
 };
+
+/** The same, and the error says what would work. */
+const isHelpful = (code, message) => (error) => isSinterError(code, message)(error) && (assert.ok(error.hint, error.message), true);
 
 async function withEngine(options, body) {
   const engine = await createEngine(options);
@@ -173,12 +177,121 @@ describe('errors', () => {
     await assert.rejects(engine.load(long), isSinterError('Io', /longer than the 12 bytes/));
   }));
 
-  test('options are checked', async () => {
-    await assert.rejects(createEngine({ backend: 'gpu' }), isSinterError('InvalidInput', /backend cannot be 'gpu'/));
-    await withEngine({ backend: 'cpu' }, async (engine) => {
-      await assert.rejects(engine.load(generated('single_gemm.onnx'), { fusion: 'yes' }), isSinterError('InvalidInput', /fusion cannot be 'yes'/));
-      await assert.rejects(engine.load(generated('single_gemm.onnx'), { off: ['a\nb'] }), isSinterError('InvalidInput', /line break/));
-      await assert.rejects(engine.load(generated('single_gemm.onnx'), { dims: { N: -1 } }), isSinterError('InvalidInput', /dim cannot be 'N=-1'/));
+  test('options are checked by name and kind, never with a raw error', async () => {
+    const refusals = async (call, cases) => {
+      for (const [given, message] of cases) await assert.rejects(async () => call(given), isHelpful('InvalidInput', message));
+    };
+    await refusals(createEngine, [
+      [null, /options of createEngine cannot be null/], ['cpu', /cannot be 'cpu'/], [{ backend: 'gpu' }, /backend cannot be 'gpu'/],
+      [{ backened: 'cpu' }, /createEngine has no option 'backened'/], [{ toString: 1 }, /no option 'toString'/],
+      [{ device: {} }, /device cannot be Object/], [{ device: 'gpu' }, /device cannot be 'gpu'/], [{ threads: 1.5 }, /threads cannot be 1\.5/],
+      [{ threads: '2' }, /threads cannot be '2'/], [{ wasmUrl: 7 }, /wasmUrl cannot be 7/], [{ wasmUrl: '' }, /wasmUrl cannot be ''/],
+      [{ onEvent: 'log' }, /onEvent cannot be 'log'/], [{ timeoutMs: -1 }, /timeoutMs cannot be -1/], [{ timeoutMs: NaN }, /timeoutMs cannot be NaN/],
+      [{ powerPreference: 'low' }, /powerPreference cannot be 'low'/],
+    ]);
+    await withEngine({ backend: 'cpu', timeoutMs: Infinity, signal: undefined }, () => {}).then(assert.fail, isSinterError('InvalidInput', /'signal'/));
+    await withEngine({ backend: 'cpu', timeoutMs: Infinity }, async (engine) => {
+      const path = generated('single_gemm.onnx');
+      await refusals((options) => engine.load(path, options), [
+        [null, /options of load cannot be null/], [{ fusion: 'yes' }, /fusion cannot be 'yes'/], [{ off: 'fuse' }, /off cannot be 'fuse'/],
+        [{ off: [1] }, /off cannot be \[1\]/], [{ off: ['a\nb'] }, /line break/], [{ off: ['no_such_pass'] }, /no_such_pass/],
+        [{ dims: { N: -1 } }, /dimension 'N' cannot be -1/], [{ dims: [1] }, /dims cannot be \[1\]/], [{ dims: { nobody: 2 } }, /nobody/],
+        [{ signal: {} }, /signal cannot be Object/], [{ signal: new AbortController() }, /signal cannot be AbortController/],
+        [{ onProgress: 1 }, /onProgress cannot be 1/], [{ inject: 'node' }, /inject cannot be 'node'/], [{ inject: 'x=explode' }, /inject/],
+        [{ externalData: 'weights.bin' }, /externalData cannot be 'weights\.bin'/], [{ externaldata: {} }, /load has no option 'externaldata'/],
+      ]);
+      await refusals((source) => engine.load(source), [
+        [undefined, /not from undefined/], [null, /not from null/], [42, /not from 42/], [{}, /not from Object/], ['', /empty/], ['  ', /empty/],
+      ]);
+      await assert.rejects(engine.load(fileURLToPath(new URL('.', import.meta.url))), isHelpful('Io', /is a folder/));
+      const session = await engine.load(path);
+      await refusals((inputs) => session.run(inputs), [
+        [undefined, /inputs cannot be undefined/], [null, /inputs cannot be null/], [[], /inputs cannot be \[\]/],
+        [new Tensor('float32', [0, 0, 0, 0], [1, 4]), /inputs cannot be Tensor/], [{ input: [0, 0, 0, 0] }, /input 'input' is not a Tensor but \[0, 0, 0, 0\]/],
+      ]);
+      const input = new Tensor('float32', [0, 0, 0, 0], [1, 4]);
+      await refusals((options) => session.run({ input }, options), [
+        [null, /options of run/], [{ signal: 'stop' }, /signal cannot be 'stop'/], [{ timeout: 1 }, /run has no option 'timeout'/],
+      ]);
+      assert.equal(engine.state, 'ready');
+    });
+  });
+
+  test('weights in files of their own', () => withEngine({ backend: 'cpu' }, async (engine) => {
+    const weights = Float32Array.of(7, 10, 20);
+    const give = { bytes: weights, blob: new Blob([weights]), response: new Response(weights) };
+    for (const [kind, source] of Object.entries(give)) {
+      const seen = [];
+      const session = await engine.load(addExternal('data/w.bin', 4), { externalData: { 'data/w.bin': source }, onProgress: (progress) => seen.push(progress) });
+      const { y } = await session.run({ x: new Tensor('float32', [1, 2], [2]) });
+      assert.deepEqual(Array.from(await y.data()), [11, 22], kind);
+      assert.equal(seen.at(-1).file, 'data/w.bin');
+      assert.equal(seen.at(-1).loaded, 12);
+    }
+    const session = await engine.load(addExternal('w.bin'), { externalData: new Map([['unused', new Uint8Array(0)], ['w.bin', weights]]) });
+    assert.deepEqual(Array.from(await (await session.run({ x: new Tensor('float32', [1, 2], [2]) })).y.data()), [8, 12]);
+
+    await assert.rejects(engine.load(addExternal('w.bin')), isHelpful('Io', /needs the external data file 'w\.bin'/));
+    await assert.rejects(engine.load(addExternal('w.bin'), { externalData: { 'v.bin': weights } }), isHelpful('Io', /given: v\.bin/));
+    await assert.rejects(engine.load(addExternal('w.bin'), { externalData: { 'w.bin': weights.subarray(1, 2) } }), isSinterError('InvalidModel', /w\.bin/));
+    await assert.rejects(engine.load(addExternal('../w.bin'), { externalData: { '../w.bin': weights } }), isHelpful('InvalidModel', /leaves the model's folder/));
+    await assert.rejects(engine.load(addExternal('w.bin'), { externalData: { 'w.bin': 'no-such-file.bin' } }), (error) => {
+      assert.match(error.chain.join(), /reading external file 'w\.bin'/);
+      return isHelpful('Io', /no-such-file\.bin/)(error);
+    });
+    await assert.rejects(engine.load(addExternal('w.bin'), { externalData: { 'w.bin': 3 } }), isHelpful('InvalidInput', /external file 'w\.bin' .* not from 3/));
+    assert.equal(engine.state, 'ready');
+  }));
+
+  test('closing never throws, however often and whatever has happened', async () => {
+    const engine = await createEngine({ backend: 'cpu' });
+    const session = await engine.load(generated('single_gemm.onnx'));
+    const run = session.run({ input: new Tensor('float32', [0, 0, 0, 0], [1, 4]) });
+    run.catch(() => {});
+    engine.close();
+    engine.close();
+    session.close();
+    assert.equal(engine.state, 'closed');
+    await assert.rejects(session.run({}), isHelpful('Cancelled', /engine was closed/));
+    assert.equal(session.report.backend, 'cpu');
+    assert.ok(engine.events().length > 0);
+  });
+
+  test('a listener may close the engine in the middle of a load', async () => {
+    for (const stage of ['fetch', 'parse', 'import']) {
+      const engine = await createEngine({ backend: 'cpu', onEvent: (event) => { if (event.stage === stage) engine?.close(); } });
+      await assert.rejects(engine.load(generated('single_gemm.onnx')), isSinterError('Cancelled', /closed/));
+      assert.equal(engine.state, 'closed');
+    }
+  });
+});
+
+describe('events', () => {
+  const stages = (events) => [...new Set(events.map(({ stage }) => stage))];
+
+  test('the last 256 are kept, oldest first, with time', () => withEngine({ backend: 'cpu' }, async (engine) => {
+    const session = await engine.load(generated('single_gemm.onnx'));
+    const early = engine.events();
+    for (const stage of ['fetch', 'parse', 'import', 'pass fuse', 'plan', 'prepare']) {
+      assert.ok(stages(early).some((name) => name.startsWith(stage)), `${stage} among ${stages(early).join(', ')}`);
+    }
+    assert.match(early.find(({ stage }) => stage === 'fetch').detail, /single_gemm\.onnx$/);
+    for (let i = 0; i < 200; ++i) await session.run({ input: new Tensor('float32', [0, 0, 0, 0], [1, 4]) });
+    const late = engine.events();
+    assert.equal(late.length, 256);
+    late.reduce((before, event) => {
+      assert.ok(event.t_ms >= before.t_ms && event.id > 0);
+      assert.match(event.phase, /^(begin|end|point)$/);
+      return event;
+    });
+    assert.equal(late.at(-1).phase, 'end');
+  }));
+
+  test('what a listener sees is what the ring keeps', async () => {
+    const seen = [];
+    await withEngine({ backend: 'cpu', onEvent: (event) => seen.push(event) }, async (engine) => {
+      await engine.load(generated('single_gemm.onnx'));
+      assert.deepEqual(engine.events(), seen.slice(-256));
     });
   });
 });
@@ -197,6 +310,7 @@ describe('tensors', () => {
       assert.equal(await new Tensor(dtype, array, [1, 2]).data(), array);
     }
     assert.ok(await new Tensor('float16', new Uint16Array([0x3c00]), []).data());
+    assert.equal(await new Tensor('uint8', new Uint8ClampedArray([255]), [1]).data().then(([value]) => value), 255);
     assert.equal(new Tensor('float32', [7], []).size, 1);
     assert.equal(new Tensor('float32', [], [0, 3]).size, 0);
   });
@@ -207,7 +321,40 @@ describe('tensors', () => {
     assert.throws(() => new Tensor('float32', new Int32Array(2), [2]), isSinterError('InvalidInput', /cannot be made from Int32Array/));
     assert.throws(() => new Tensor('complex64', [1], [1]), isSinterError('InvalidInput', /dtype 'complex64'/));
     assert.throws(() => new Tensor('float32', [1], [-1]), isSinterError('InvalidInput', /shape \[-1\]/));
-    assert.throws(() => new Tensor('float32', undefined, [1]), isSinterError('InvalidInput', /undefined/));
+    for (const [args, message] of [
+      [['float32', undefined, [1]], /undefined/], [['float32', [1]], /shape undefined/], [['float32', [1], 1], /shape 1/], [['float32', [1], 'a'], /shape 'a'/],
+      [['float32', [1], [1.5]], /shape \[1\.5\]/], [['float32', [1], ['1']], /shape \['1'\]/], [['toString', [1], [1]], /dtype 'toString'/],
+      [[undefined, [1], [1]], /dtype undefined/], [[{}, [1], [1]], /dtype Object/], [['float32', ['1'], [1]], /value 0 .* cannot be '1'/],
+      [['float32', [1, , 3], [3]], /value 1 .* undefined/], [['float32', [[1, 2]], [1, 2]], /value 0 .* \[1, 2\]/], [['float32', [1n], [1]], /1n/],
+      [['uint8', [256], [1]], /256/], [['int8', [-129], [1]], /-129/], [['int32', [1.5], [1]], /1\.5/], [['int32', [NaN], [1]], /NaN/], [['uint32', [-1], [1]], /-1/],
+      [['int64', [2n ** 63n], [1]], /9223372036854775808n/], [['uint64', [-1n], [1]], /-1n/], [['bool', [2], [1]], /2/], [['float16', ['x'], [1]], /'x'/],
+      [['float32', new ArrayBuffer(4), [1]], /ArrayBuffer/], [['float32', { length: 1 }, [1]], /Object/],
+    ]) {
+      assert.throws(() => new Tensor(...args), isHelpful('InvalidInput', message), JSON.stringify(args, (_, value) => (typeof value === 'bigint' ? `${value}n` : value)));
+    }
+  });
+
+  test('numbers become the nearest halves', async () => {
+    // By exhaustion: every half comes back from its own value, and each midpoint goes to its even neighbour.
+    const halfOf = (bits) => {
+      const exponent = (bits >> 10) & 31, mantissa = bits & 1023;
+      const size = exponent ? (1 + mantissa / 1024) * 2 ** (exponent - 15) : mantissa * 2 ** -24;
+      return bits & 0x8000 ? -size : size;
+    };
+    const given = [], wanted = [];
+    for (let bits = 0; bits < 0x7c00; ++bits) {
+      const here = halfOf(bits), next = bits === 0x7bff ? 65536 : halfOf(bits + 1);
+      const middle = (here + next) / 2;
+      given.push(here, -here, middle, middle - (next - here) / 64, middle + (next - here) / 64);
+      wanted.push(bits, bits | 0x8000, bits + (bits & 1), bits, bits + 1);
+    }
+    given.push(NaN, Infinity, -Infinity, 1e300, 1e-300);
+    wanted.push(0x7e00, 0x7c00, 0xfc00, 0x7c00, 0);
+    const tensor = new Tensor('float16', given, [given.length]);
+    const { buffer } = await tensor.data();
+    assert.deepEqual(Array.from(new Uint16Array(buffer)), wanted);
+    assert.deepEqual(Array.from(await new Tensor('bfloat16', [1, -2.5, 1.00390625, 1.01171875, Infinity], [5]).data()),
+      [0x3f80, 0xc020, 0x3f80, 0x3f82, 0x7f80]);
   });
 
   test('there is no synchronous read', () => {

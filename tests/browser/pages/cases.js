@@ -11,8 +11,8 @@ export async function guarded(call) {
   try {
     return { value: await call() };
   } catch (error) {
-    const { name, message, code, chain, hint, stack } = error;
-    return { error: { name, message, code, chain, hint, stack } };
+    const { name, message, code, chain, hint, stack, firstFailure, echoOf } = error;
+    return { error: { name, message, code, chain, hint, stack, firstFailure, echoOf } };
   }
 }
 
@@ -134,7 +134,7 @@ async function failureOf(promise) {
     return undefined;
   } catch (error) {
     return { isSinterError: error instanceof sinter.SinterError, name: error.name, code: error.code, message: error.message,
-             hint: error.hint, chain: error.chain };
+             hint: error.hint, chain: error.chain, firstFailure: error.firstFailure, echoOf: error.echoOf };
   }
 }
 
@@ -278,17 +278,19 @@ export async function trap(model, input, backend) {
   }
   const session = await engine.load(model);
   const inputs = { [session.inputs[0].name]: await makeInput(engine, input) };
-  const waiting = [session.run(inputs), session.run(inputs)];
+  const waiting = [session.run(inputs), session.run(inputs), engine.load(GEMM)];
   poisoned = true;
-  waiting.push(session.run(inputs), engine.load(GEMM));
+  waiting.push(session.run(inputs));
   const failures = await Promise.all(waiting.map(failureOf));
   const reasons = await Promise.allSettled(waiting);
   const later = await failureOf(session.run(inputs));
   const state = engine.state;
+  const events = engine.events();
+  engine.close();
   const fresh = await sinter.createEngine({ backend });
   const output = await runOnce(await fresh.load(GEMM));
   fresh.close();
-  return { failures, same: new Set(reasons.map(({ reason }) => reason)).size === 1, later, state, output };
+  return { failures, same: new Set(reasons.map(({ reason }) => reason)).size === 1, later, state, events, output };
 }
 
 /** Live events, and a listener that throws. */
