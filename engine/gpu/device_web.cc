@@ -329,7 +329,7 @@ std::shared_ptr<Device> make_device(std::span<const std::byte> bytes) {
   target.timestamps = reply.features & 4;
 
   AdapterInfo info;
-  info.software = reply.features & 8;
+  target.software = info.software = reply.features & 8;
   std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof reply, bytes.size() - sizeof reply);
   for (std::string* field : {&info.vendor, &info.architecture, &info.device, &info.description, &info.backend}) {
     const size_t length = std::min(text.find('\0'), text.size());
