@@ -150,7 +150,7 @@ def native(arguments, backend):
 
 def browser(arguments, backend):
     command = [arguments.node, ROOT / "bench/browser.mjs", backend, "--rounds", arguments.rounds, "--runs", arguments.runs,
-               "--threads", arguments.threads, *(arguments.models or MODELS)]
+               "--threads", arguments.threads, *(["--hardware"] if arguments.hardware else []), *(arguments.models or MODELS)]
     results, failed = [], False
     with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
@@ -192,6 +192,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--ops", action="store_true", help="webgpu, cpu: 48 models of one operator each")
+    parser.add_argument("--hardware", action="store_true", help="browser-webgpu: the adapter is a GPU in disguise")
     parser.add_argument("--sinter", type=pathlib.Path, default=ROOT / "build/native/sinter")
     parser.add_argument("--node", default=shutil.which("node") or "node")
     parser.add_argument("--peers", type=pathlib.Path, default=PEERS, help="folder with ort_node.mjs and node_modules")
