@@ -1,29 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// sinter bisect MODEL --good SPEC --bad SPEC
+// sinter bisect MODEL --good SPEC --bad SPEC [--repro DIR]
 #include "engine/diag/bisect.h"
 
+#include <sys/utsname.h>
+
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "cli/diagnosis.h"
 #include "cli/verbs.h"
 #include "engine/base/str.h"
+#include "engine/cpu/kernels.h"
+#include "engine/diag/report.h"
 
 namespace sinter::cli {
 namespace {
 
 constexpr Tolerance kDefault{1e-3, 1e-4};
-
-std::string_view kind_name(diag::BisectResult::Kind kind) {
-  switch (kind) {
-    case diag::BisectResult::Kind::patch:
-      return "patch";
-    case diag::BisectResult::Kind::node:
-      return "node";
-    default:
-      return "none";
-  }
-}
 
 void print_text(const diag::BisectResult& result) {
   switch (result.kind) {
@@ -43,13 +39,86 @@ void print_text(const diag::BisectResult& result) {
   if (!result.failure.empty()) std::printf("  it fails with: %s\n", result.failure.c_str());
 }
 
-Result<Outcome> bisect(const DiagnosisOptions& options) {
+struct Options : DiagnosisOptions {
+  std::string repro;
+};
+
+Result<> write_file(const std::filesystem::path& path, const std::string& bytes) {
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  if (file) return {};
+  return fail(Code::Io, StrCat("cannot write '", path.string(), "': ", std::strerror(errno)),
+              "check the folder and the free space");
+}
+
+/// A folder that is this command's own: data of an earlier, larger repro would count as part of the test.
+Result<> clear_repro(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(folder, error) || std::filesystem::is_empty(folder, error)) return {};
+  if (!std::filesystem::exists(folder / "report.json", error)) {
+    return fail(Code::Io, StrCat("the folder '", folder.string(), "' holds other files"), "name a new folder");
+  }
+  std::filesystem::remove_all(folder / "test_data_set_0", error);
+  return {};
+}
+
+diag::ReportContext report_context(const Options& options, const Diagnosis& diagnosis) {
+  diag::ReportContext context;
+  context.model = std::filesystem::path(options.model).filename().string();
+  utsname system{};
+  uname(&system);
+  context.versions = {{"sinter", SINTER_VERSION},
+                      {"compiler", __VERSION__},
+                      {"system", StrCat(system.sysname, " ", system.release, " ", system.machine)},
+                      {"CPU kernels", std::string(cpu::instruction_set())}};
+  const std::string folder = quoted(options.repro);
+  std::string again = StrCat("sinter bisect ", quoted(options.model), " --good ", quoted(to_text(diagnosis.a)),
+                             " --bad ", quoted(to_text(diagnosis.b)));
+  if (diagnosis.b.inject) {
+    StrAppend(again, StrCat(" --inject ", quoted(StrCat(diagnosis.b.inject->node, "=", diagnosis.b.inject->kind))));
+  }
+  for (const std::string& input : options.inputs) StrAppend(again, StrCat(" --input ", quoted(input)));
+  for (const std::string& dim : options.dims) StrAppend(again, StrCat(" --dim ", quoted(dim)));
+  if (options.seed) StrAppend(again, StrCat(" --seed ", options.seed));
+  context.commands = {StrCat("sinter test ", folder, " ", flags_of(diagnosis.b), "  # fails"),
+                      StrCat("sinter test ", folder, " ", flags_of(diagnosis.a), "  # passes"), again};
+  return context;
+}
+
+Result<diag::Repro> write_repro(const Options& options, Diagnosis& diagnosis, const diag::BisectResult& found,
+                                diag::KeptRuns& kept) {
+  const std::filesystem::path folder = options.repro;
+  SINTER_CHECK_OK(clear_repro(folder));
+  const diag::Repro repro = SINTER_TRY(diagnosis.runner->wait(
+      diag::make_repro(diagnosis.engine, diagnosis.file.source(), found, diagnosis.a, diagnosis.b, diagnosis.inputs,
+                       options.common.tolerance(kDefault), &kept)));
+  const diag::ReportContext context = report_context(options, diagnosis);
+  for (const diag::File& file : repro.files) SINTER_CHECK_OK(write_file(folder / file.name, file.bytes));
+  SINTER_CHECK_OK(write_file(folder / "report.md", report_markdown(found, repro, diagnosis.a, diagnosis.b, context)));
+  SINTER_CHECK_OK(
+      write_file(folder / "report.json", report_json(found, repro, diagnosis.a, diagnosis.b, context) + "\n"));
+  return repro;
+}
+
+Result<Outcome> bisect(const Options& options) {
   Diagnosis diagnosis = SINTER_TRY(start_diagnosis(options));
+  diag::KeptRuns kept;
   const auto result = SINTER_TRY(
       diagnosis.runner->wait(diag::bisect(diagnosis.engine, diagnosis.file.source(), diagnosis.a, diagnosis.b,
-                                          std::move(diagnosis.inputs), options.common.tolerance(kDefault))));
+                                          diagnosis.inputs, options.common.tolerance(kDefault), &kept)));
   if (!options.common.json) print_text(result);
   const bool none = result.kind == diag::BisectResult::Kind::none;
+  const bool writes = !none && !options.repro.empty();
+  if (writes) {
+    const diag::Repro repro = SINTER_TRY(write_repro(options, diagnosis, result, kept));
+    if (!options.common.json) {
+      std::printf("  repro: %s (%zu nodes, %zu bytes, report.md)\n", options.repro.c_str(), repro.nodes.size(),
+                  repro.files[0].bytes.size());
+    }
+  }
   Json document = {
       {"kind", kind_name(result.kind)}, {"pass", nullptr},     {"patch", nullptr}, {"node", nullptr}, {"op", nullptr},
       {"nodes", result.nodes},          {"runs", result.runs}, {"repro", nullptr}};
@@ -57,18 +126,23 @@ Result<Outcome> bisect(const DiagnosisOptions& options) {
   if (result.patch >= 0) document["patch"] = result.patch;
   if (!result.node.empty()) document["node"] = result.node;
   if (!result.op.empty()) document["op"] = result.op;
+  if (result.first) document["first"] = to_json(*result.first);
+  if (!result.failure.empty()) document["failure"] = result.failure;
+  if (writes) document["repro"] = options.repro;
   return Outcome{std::move(document), none ? kRight : kWrongAnswer};
 }
 
 }  // namespace
 
 Verb add_bisect(CLI::App& app) {
-  auto options = std::make_shared<DiagnosisOptions>();
+  auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("bisect", "find the pass patch or the node that makes two ways differ");
   verb->add_option("--good", options->a, "the way that is right: backend=..,fusion=..,off=P+Q")
       ->required()
       ->type_name("SPEC");
   verb->add_option("--bad", options->b, "the way that is not; --inject acts here")->required()->type_name("SPEC");
+  verb->add_option("--repro", options->repro, "write the smallest model that shows the difference, and a report")
+      ->type_name("DIR");
   add_diagnosis(*verb, *options);
   return {verb, [options] { return bisect(*options); }, [options] { return options->common.json; }};
 }

@@ -15,11 +15,6 @@ namespace {
 // Two correct float32 backends differ by rounding that grows along the network.
 constexpr Tolerance kDefault{1e-3, 1e-4};
 
-Json to_json(const diag::Difference& first) {
-  return {{"node", first.node},   {"op", first.op},       {"nodes", first.nodes}, {"shapes", first.shapes},
-          {"index", first.index}, {"a", number(first.a)}, {"b", number(first.b)}};
-}
-
 void print_text(const diag::CompareResult& result) {
   std::printf("%-48s %-22s %12s %12s %10s\n", "node", "operator", "max abs", "max rel", "cosine");
   for (const diag::NodeRow& row : result.nodes) {

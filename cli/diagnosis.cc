@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/diagnosis.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include "engine/base/str.h"
+#include "engine/cpu/pool.h"
 #include "engine/runtime/fault.h"
 
 namespace sinter::cli {
@@ -30,10 +34,15 @@ Result<> set_key(diag::Spec& spec, const std::string& text, const std::string& k
   } else if (key == "off") {
     spec.off = CLI::detail::split(value, '+');
   } else if (key == "dtype") {
-    if (value != "float32")
-      return fail(Code::Unsupported, StrCat("runs in ", value, " are not supported"), "leave dtype out");
-  } else if (key != "threads") {
-    return bad_spec(text, StrCat("there is no key '", key, "'"));
+    if (value != "f32" && value != "f16") return bad_spec(text, "dtype is f32 or f16");
+    spec.dtype = value == "f16" ? DType::f16 : DType::f32;
+  } else if (key == "threads") {
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), spec.threads);
+    if (error != std::errc() || end != value.data() + value.size() || spec.threads < 1 || spec.threads > 1024)
+      return bad_spec(text, "threads is a number from 1 to 1024");
+    spec.pool = cpu::make_native_pool(spec.threads);
+  } else {
+    return bad_spec(text, StrCat("there is no key '", key, "'; the keys are backend, fusion, off, threads, dtype"));
   }
   return {};
 }
@@ -81,6 +90,32 @@ Result<Diagnosis> start_diagnosis(const DiagnosisOptions& options) {
       SINTER_TRY(diagnosis.runner->wait(open_session(diagnosis.engine, diagnosis.file.source(), plain)));
   diagnosis.inputs = SINTER_TRY(make_inputs(*session, options.inputs, dims, options.seed));
   return diagnosis;
+}
+
+Json to_json(const diag::Difference& first) {
+  return {{"node", first.node},   {"op", first.op},       {"nodes", first.nodes}, {"shapes", first.shapes},
+          {"index", first.index}, {"a", number(first.a)}, {"b", number(first.b)}};
+}
+
+std::string quoted(const std::string& argument) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_./=,+:").contains(c);
+  };
+  if (!argument.empty() && std::all_of(argument.begin(), argument.end(), plain)) return argument;
+  std::string text = "'";
+  for (const char c : argument) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string flags_of(const diag::Spec& spec) {
+  std::string text = StrCat("--backend ", diag::backend_name(spec.backend));
+  if (!spec.fusion) text += " --fusion off";
+  if (!spec.off.empty()) StrAppend(text, StrCat(" --off ", StrJoin(spec.off, ",")));
+  if (spec.threads) StrAppend(text, StrCat(" --threads ", spec.threads));
+  if (spec.dtype == DType::f16) text += " --dtype f16";
+  if (spec.inject) StrAppend(text, StrCat(" --inject ", quoted(StrCat(spec.inject->node, "=", spec.inject->kind))));
+  return text;
 }
 
 }  // namespace sinter::cli

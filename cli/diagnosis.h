@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "cli/inputs.h"
+#include "cli/report.h"
 #include "cli/runner.h"
-#include "engine/diag/capture.h"
+#include "engine/diag/compare.h"
 
 namespace sinter::cli {
 
@@ -23,7 +24,7 @@ struct DiagnosisOptions {
 /// MODEL, --input, --dim, --seed and the common flags.
 void add_diagnosis(CLI::App& verb, DiagnosisOptions& options);
 
-/// "backend=cpu,fusion=off,off=P+Q"; keys: backend, fusion, off, threads, dtype. `threads` is the whole process's here.
+/// "backend=cpu,fusion=off,off=P+Q"; keys: backend, fusion, off, threads, dtype.
 Result<diag::Spec> parse_spec(const std::string& text);
 
 /// A model with its two specs and inputs, ready to be run; the injected fault is on the second.
@@ -35,5 +36,12 @@ struct Diagnosis {
   std::vector<NamedTensor> inputs;
 };
 Result<Diagnosis> start_diagnosis(const DiagnosisOptions& options);
+
+Json to_json(const diag::Difference& first);
+
+/// The spec as flags of other verbs: "--backend cpu --fusion off --inject 'a b=wrong'".
+std::string flags_of(const diag::Spec& spec);
+/// The argument as a shell takes it.
+std::string quoted(const std::string& argument);
 
 }  // namespace sinter::cli

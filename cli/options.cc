@@ -47,6 +47,7 @@ SessionOptions CommonOptions::session_options() const {
   options.backend = backend_choice(backend);
   options.fusion = fusion == "on";
   options.off = off;
+  if (dtype == "f16") options.rewrite = &passes::to_float16;
   // The runner has refused what is not a fault.
   if (!inject.empty()) {
     if (auto fault = parse_fault(inject[0])) options.inject = std::move(*fault);
@@ -73,6 +74,10 @@ void add_common(CLI::App& verb, CommonOptions& options) {
       ->delimiter(',')
       ->group(group);
   verb.add_option("--threads", options.threads, "CPU threads; 0: one per core")->group(group)->capture_default_str();
+  verb.add_option("--dtype", options.dtype, "f32 or f16: hold float32 values in half precision")
+      ->check(CLI::IsMember({"f32", "f16"}))
+      ->group(group)
+      ->capture_default_str();
   verb.add_option("--timeout", options.timeout_ms, "milliseconds without progress after which to give up")
       ->check(CLI::PositiveNumber)
       ->group(group)

@@ -19,6 +19,7 @@ struct CommonOptions {
   std::string fusion = "on";
   std::vector<std::string> off;
   unsigned threads = 0;
+  std::string dtype = "f32";
   double timeout_ms = 30000;
   double rtol = -1, atol = -1;  // negative: the verb's own
   bool json = false;

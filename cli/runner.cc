@@ -11,6 +11,7 @@
 
 #include "cli/report.h"
 #include "engine/base/str.h"
+#include "engine/diag/capture.h"
 
 namespace sinter::cli {
 namespace {
@@ -131,7 +132,8 @@ Result<ModelFile> open_model_file(const std::string& path) {
 Result<std::shared_ptr<Session>> Runner::open(const std::string& path, SessionOptions options) {
   const ModelFile model = SINTER_TRY(open_model_file(path));
   options.cancel = cancel();
-  auto session = wait(open_session(engine_, model.source(), std::move(options)));
+  const diag::Spec spec{.dtype = options_.dtype == "f16" ? DType::f16 : DType::f32};
+  auto session = wait(diag::open_for(engine_, model.source(), spec, std::move(options)));
   if (!session) return std::unexpected(std::move(session).error().with_context(StrCat("loading '", path, "'")));
   return std::move(*session);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,18 +14,21 @@ namespace sinter::diag {
 struct BisectResult {
   enum class Kind : uint8_t { none, patch, node };
   Kind kind = Kind::none;
-  std::string pass;                // patch: the pass that applied it
-  int64_t patch = -1;              // patch: its number over all passes, from 1
-  std::string node, op;            // node: where the first difference or failure is
-  std::vector<std::string> nodes;  // the ONNX nodes concerned
-  std::string failure;             // the error, where the bad way fails rather than differs
+  std::string pass;                 // patch: the pass that applied it
+  int64_t patch = -1;               // patch: its number over all passes, from 1
+  std::string node, op;             // where the first difference or failure is; patch: the node that it changed
+  std::vector<std::string> nodes;   // the ONNX nodes concerned, in execution order
+  std::optional<Difference> first;  // at that node, or at the model's output where only that was looked at
+  std::string failure;              // the error, where the bad way fails rather than differs
   int runs = 0;
 };
 
+std::string_view kind_name(BisectResult::Kind kind);
+
 /// `good` must run. Where the bad way is right with no patch applied, a binary search finds the first patch with which it is
-/// not; otherwise the nodes are compared, or, where it fails, searched for the first one that does.
-/// Runs: 3, then log2(patches) or log2(nodes) + 1.
+/// not; otherwise the nodes are compared, or, where it fails or is right when every node is looked at, searched.
+/// Runs: at most 5 + log2(nodes), or 3 + log2(patches). `kept` (may be null) holds runs of the good side between calls.
 Task<BisectResult> bisect(std::shared_ptr<Engine> engine, ModelSource source, Spec good, Spec bad,
-                          std::vector<NamedTensor> inputs, Tolerance tolerance);
+                          std::vector<NamedTensor> inputs, Tolerance tolerance, KeptRuns* kept = nullptr);
 
 }  // namespace sinter::diag

@@ -3,6 +3,9 @@
 
 #include <cstring>
 
+#include "engine/base/str.h"
+#include "engine/passes/passes.h"
+
 namespace sinter::diag {
 namespace {
 
@@ -27,6 +30,29 @@ Result<Tensor> to_channels_first(const Tensor& last) {
 
 }  // namespace
 
+std::string_view backend_name(BackendChoice choice) {
+  switch (choice) {
+    case BackendChoice::cpu:
+      return "cpu";
+    case BackendChoice::webgpu:
+      return "webgpu";
+    case BackendChoice::reference:
+      return "reference";
+    case BackendChoice::automatic:
+      return "auto";
+  }
+  return "";
+}
+
+std::string to_text(const Spec& spec) {
+  std::string text = StrCat("backend=", backend_name(spec.backend));
+  if (!spec.fusion) text += ",fusion=off";
+  if (!spec.off.empty()) StrAppend(text, StrCat(",off=", StrJoin(spec.off, "+")));
+  if (spec.threads) StrAppend(text, StrCat(",threads=", spec.threads));
+  if (spec.dtype == DType::f16) text += ",dtype=f16";
+  return text;
+}
+
 SessionOptions options_for(const Spec& spec) {
   SessionOptions options;
   options.backend = spec.backend;
@@ -34,13 +60,28 @@ SessionOptions options_for(const Spec& spec) {
   options.off = spec.off;
   options.inject = spec.inject;
   options.stop_after_patch = spec.stop_after_patch;
+  options.pool = spec.pool;
+  if (spec.dtype == DType::f16) options.rewrite = &passes::to_float16;
   return options;
+}
+
+Task<std::shared_ptr<Session>> open_for(std::shared_ptr<Engine> engine, ModelSource source, Spec spec,
+                                        SessionOptions options) {
+  auto session = SINTER_CO_TRY(co_await open_session(engine, source, std::move(options)));
+  if (spec.dtype == DType::f16 && session->report().backend == plan::Backend::webgpu) {
+    const auto device = SINTER_CO_TRY(co_await engine->device());
+    if (!device->target().f16) {
+      co_return fail(Code::Unsupported, "this adapter has no half precision (WebGPU feature shader-f16)",
+                     "take backend=cpu,dtype=f16, or another adapter");
+    }
+  }
+  co_return session;
 }
 
 Task<Capture> capture(std::shared_ptr<Engine> engine, ModelSource source, Spec spec, std::vector<NamedTensor> inputs) {
   SessionOptions options = options_for(spec);
   options.capture = true;
-  const auto session = SINTER_CO_TRY(co_await open_session(engine, source, options));
+  const auto session = SINTER_CO_TRY(co_await open_for(engine, source, std::move(spec), std::move(options)));
   std::vector<NamedTensor> outputs = SINTER_CO_TRY(co_await session->run(std::move(inputs), {}));
   const Graph& graph = session->graph();
   Capture result;
@@ -63,6 +104,18 @@ Task<Capture> capture(std::shared_ptr<Engine> engine, ModelSource source, Spec s
   result.outputs = std::move(outputs);
   session->close();
   co_return result;
+}
+
+Task<const Capture*> capture_into(std::shared_ptr<Engine> engine, ModelSource source, Spec spec,
+                                  std::vector<NamedTensor> inputs, KeptRuns* kept, Capture* own) {
+  if (!kept) {
+    *own = SINTER_CO_TRY(co_await capture(engine, source, std::move(spec), std::move(inputs)));
+    co_return own;
+  }
+  const std::string key = StrCat(to_text(spec), " ", spec.stop_after_patch);
+  if (const auto at = kept->captures.find(key); at != kept->captures.end()) co_return &at->second;
+  Capture fresh = SINTER_CO_TRY(co_await capture(engine, source, std::move(spec), std::move(inputs)));
+  co_return &kept->captures.insert_or_assign(key, std::move(fresh)).first->second;
 }
 
 }  // namespace sinter::diag

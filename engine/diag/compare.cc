@@ -22,15 +22,6 @@ const std::string* end_of_step(const Capture& capture, const std::string& node) 
   return nullptr;
 }
 
-std::vector<int64_t> unravel(size_t flat, const Shape& shape) {
-  std::vector<int64_t> index(shape.rank());
-  for (size_t i = shape.rank(); i-- > 0;) {
-    index[i] = static_cast<int64_t>(flat) % shape[i];
-    flat /= static_cast<size_t>(shape[i]);
-  }
-  return index;
-}
-
 std::vector<std::string> shapes_of(const Graph& graph, const Node& node) {
   std::vector<std::string> shapes;
   for (const auto* ids : {&node.inputs, &node.outputs}) {
@@ -62,6 +53,15 @@ std::pair<const CapturedValue*, const CapturedValue*> values_of(const Capture& a
 
 }  // namespace
 
+std::vector<int64_t> unravel(size_t flat, const Shape& shape) {
+  std::vector<int64_t> index(shape.rank());
+  for (size_t i = shape.rank(); i-- > 0;) {
+    index[i] = static_cast<int64_t>(flat) % shape[i];
+    flat /= static_cast<size_t>(shape[i]);
+  }
+  return index;
+}
+
 Result<CompareResult> compare_captures(const Graph& graph, const Capture& a, const Capture& b, Tolerance tolerance) {
   CompareResult result;
   for (NodeId id : SINTER_TRY(topological_order(graph))) {
@@ -72,7 +72,10 @@ Result<CompareResult> compare_captures(const Graph& graph, const Capture& a, con
     row.op = node.op->name;
     const auto [left, right] = values_of(a, b, node.name, graph.values[node.outputs[0]].name);
     if (left) {
-      const Comparison comparison = SINTER_TRY(sinter::compare(right->tensor, left->tensor, tolerance));
+      const bool narrow = right->tensor.dtype() != left->tensor.dtype();  // one side in half precision
+      const Tensor expected = narrow ? SINTER_TRY(convert(left->tensor, DType::f32)) : left->tensor;
+      const Tensor actual = narrow ? SINTER_TRY(convert(right->tensor, DType::f32)) : right->tensor;
+      const Comparison comparison = SINTER_TRY(sinter::compare(actual, expected, tolerance));
       row.compared = true;
       row.equal = comparison.equal();
       row.max_abs = comparison.max_abs;
@@ -92,13 +95,14 @@ Result<CompareResult> compare_captures(const Graph& graph, const Capture& a, con
 }
 
 Task<CompareResult> compare(std::shared_ptr<Engine> engine, ModelSource source, Spec a, Spec b,
-                            std::vector<NamedTensor> inputs, Tolerance tolerance) {
+                            std::vector<NamedTensor> inputs, Tolerance tolerance, KeptRuns* kept) {
   SessionOptions plain;
   plain.backend = BackendChoice::reference;  // as imported
   const auto graph = SINTER_CO_TRY(load_graph(source, plain, nullptr));
   CompareResult result;
   for (int round = 0; round < 2; ++round) {
-    const Capture left = SINTER_CO_TRY(co_await capture(engine, source, a, inputs));
+    Capture own;
+    const Capture& left = *SINTER_CO_TRY(co_await capture_into(engine, source, a, inputs, kept, &own));
     const Capture right = SINTER_CO_TRY(co_await capture(engine, source, b, inputs));
     CompareResult found = SINTER_CO_TRY(compare_captures(*graph, left, right, tolerance));
     found.runs = result.runs + 2;

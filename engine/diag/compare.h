@@ -35,9 +35,13 @@ struct CompareResult {
 };
 
 /// Runs both and compares every node's output. Where the first difference lies inside a fused step, both run again without
-/// fusion to name the node; if they agree there, the fused step itself is what differs.
+/// fusion to name the node; if they agree there, the fused step itself is what differs. `kept` (may be null) holds runs of
+/// side `a` between calls.
 Task<CompareResult> compare(std::shared_ptr<Engine> engine, ModelSource source, Spec a, Spec b,
-                            std::vector<NamedTensor> inputs, Tolerance tolerance);
+                            std::vector<NamedTensor> inputs, Tolerance tolerance, KeptRuns* kept = nullptr);
+
+/// A flat index as one per axis.
+std::vector<int64_t> unravel(size_t flat, const Shape& shape);
 
 /// Compares what was captured; `graph` is the model as imported.
 Result<CompareResult> compare_captures(const Graph& graph, const Capture& a, const Capture& b, Tolerance tolerance);

@@ -69,4 +69,8 @@ struct Report {
 /// Unknown names in `off` are InvalidInput, listing the known ones.
 Result<Report> run(Graph& graph, const Options& options);
 
+/// Makes every float32 value of an imported graph float16, with casts at the graph's inputs and outputs. Operators that
+/// do not take float16 keep float32, with casts around them. Changes numbers, so it is no pass: diagnosis asks for it.
+Result<> to_float16(Graph& graph);
+
 }  // namespace sinter::passes

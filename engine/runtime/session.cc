@@ -218,6 +218,8 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     }
   }
 
+  plan::ThreadPool& pool() const { return options_.pool ? *options_.pool : engine_->pool(); }
+
   // An injected step that never ends: only the watchdog or the caller's token gets out of it.
   Task<> hang(const Node& node, CancelToken cancel) {
     engine_->trace().point("step", node.name, "hangs: injected");
@@ -253,7 +255,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
       ready->device = SINTER_CO_TRY(
           co_await gpu::prepare(engine_->pipelines(), weights, ready->plan, weights_, cancel, &engine_->trace()));
     } else {
-      ready->host = SINTER_CO_TRY(cpu::Prepared::make(ready->plan, weights_, engine_->pool()));
+      ready->host = SINTER_CO_TRY(cpu::Prepared::make(ready->plan, weights_, pool()));
     }
     plans_.insert(plans_.begin(), ready);
     if (plans_.size() > kMaxPlans) plans_.pop_back();
@@ -265,7 +267,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     plan::Target target;
     target.backend = report_.backend;
     if (report_.backend != plan::Backend::reference) target.host_kernels = cpu::host_kernels();
-    target.threads = engine_->pool().threads();
+    target.threads = pool().threads();
     if (report_.backend == plan::Backend::webgpu) target.gpu = device_weights_->device()->target();
     target.gpu.force_plain = options_.force_plain;
     return target;
@@ -309,7 +311,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
       const plan::PlannedValue& value = plan.values[step.outputs[i]];
       outputs[i] = SINTER_CO_TRY(Tensor::alloc(value.dtype, value.shape, "the output of a CPU step"));
     }
-    SINTER_CO_CHECK_OK(cpu::run_host_step(plan, step, inputs, outputs, engine_->pool()));
+    SINTER_CO_CHECK_OK(cpu::run_host_step(plan, step, inputs, outputs, pool()));
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (step.outputs[i] != kNone) values[step.outputs[i]] = std::move(outputs[i]);
     }
@@ -374,6 +376,7 @@ Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const
   }
   if (options.inject) SINTER_CHECK_OK(inject(*graph, *options.inject));
   if (!options.outputs.empty()) SINTER_CHECK_OK(choose_outputs(*graph, options.outputs));
+  if (options.rewrite) SINTER_CHECK_OK(options.rewrite(*graph));
   // The reference backend runs the model as it is written.
   passes::Options pass_options{options.fusion, options.off, options.stop_after_patch, trace};
   if (options.backend != BackendChoice::reference) {

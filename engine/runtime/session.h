@@ -34,6 +34,8 @@ struct SessionOptions {
   int64_t stop_after_patch = -1;                      // apply only so many patches of the passes; -1: all
   std::vector<std::string> outputs;                   // values to give instead of the model's outputs; empty: those
   bool capture = false;                               // every node's outputs become outputs of the session
+  Result<> (*rewrite)(Graph&) = nullptr;              // done to the imported graph before the passes
+  std::shared_ptr<plan::ThreadPool> pool;             // where not the engine's own
   CancelToken cancel;
 };
 
