@@ -3,6 +3,7 @@
 # functions imported with import_module/import_name, so an undefined symbol is still a link error.
 #   build/web/sinter.names.wasm  as linked, with function names: for diagnosis and for the proofs of ./dev check
 #   build/web/sinter.wasm        the same code without names, made smaller by wasm-opt: what users download
+#   build/web/sinter-diag.wasm   with engine/diag and the operators' own cases: what sinter/diag loads on demand
 find_program(WASM_OPT wasm-opt REQUIRED)
 
 # Highway is headers only here. The rest of the system's include folder belongs to another libc and must stay out of sight.
@@ -16,20 +17,41 @@ if(NOT SINTER_COMMON_SOURCES)
 endif()
 
 set_source_files_properties(engine/base/math_web.cc PROPERTIES COMPILE_OPTIONS -fno-lto)
-add_executable(sinter_web ${SINTER_COMMON_SOURCES} ${SINTER_WEB_SOURCES})
-set_target_properties(sinter_web PROPERTIES OUTPUT_NAME sinter.names SUFFIX .wasm RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-target_include_directories(sinter_web SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/include)
-target_compile_definitions(sinter_web PRIVATE SINTER_HAVE_WEBGPU=0 SINTER_CASES=0 SINTER_VERSION="${PROJECT_VERSION}")
-target_compile_options(sinter_web PRIVATE ${SINTER_ENGINE_OPTIONS} -Oz -flto -msimd128 -mbulk-memory -mnontrapping-fptoint
-                       -fno-threadsafe-statics)
-# No -O here: with one, clang runs whatever wasm-opt it finds, which drops the names. (--no-wasm-opt skips the link itself.)
-target_link_options(sinter_web PRIVATE -flto -mexec-model=reactor -fuse-ld=lld -Wl,-O2
-                    -Wl,--strip-debug -Wl,-z,stack-size=262144 -Wl,--stack-first)
 
-set(shipped ${CMAKE_BINARY_DIR}/sinter.wasm)
-add_custom_command(OUTPUT ${shipped} DEPENDS sinter_web VERBATIM
-                   COMMAND ${WASM_OPT} -Oz --converge --strip-producers --strip-target-features $<TARGET_FILE:sinter_web> -o ${shipped})
-add_custom_target(sinter_wasm ALL DEPENDS ${shipped})
+function(sinter_web_options target)
+  target_include_directories(${target} SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/include)
+  target_compile_definitions(${target} PRIVATE SINTER_HAVE_WEBGPU=0 SINTER_VERSION="${PROJECT_VERSION}" ${ARGN})
+  target_compile_options(${target} PRIVATE ${SINTER_ENGINE_OPTIONS} -Oz -flto -msimd128 -mbulk-memory -mnontrapping-fptoint
+                         -fno-threadsafe-statics)
+endfunction()
+
+# What both modules share; the operators are compiled for each, without and with their cases.
+set(shared_sources ${SINTER_COMMON_SOURCES} ${SINTER_WEB_SOURCES})
+set(op_sources ${shared_sources})
+set(diag_sources ${shared_sources})
+list(FILTER op_sources INCLUDE REGEX "^engine/ops/")
+list(FILTER diag_sources INCLUDE REGEX "^engine/(diag/|api/diag_web)")
+list(REMOVE_ITEM shared_sources ${op_sources} ${diag_sources})
+add_library(sinter_web_shared OBJECT ${shared_sources})
+sinter_web_options(sinter_web_shared SINTER_CASES=0)
+
+# sinter_web_module(TARGET NAME SHRINK SOURCE...): NAME.names.wasm as linked, NAME.wasm as shipped
+function(sinter_web_module target name shrink)
+  add_executable(${target} $<TARGET_OBJECTS:sinter_web_shared> ${ARGN})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}.names SUFFIX .wasm RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  # No -O here: with one, clang runs whatever wasm-opt it finds, which drops the names. (--no-wasm-opt skips the link itself.)
+  target_link_options(${target} PRIVATE -flto -mexec-model=reactor -fuse-ld=lld -Wl,-O2
+                      -Wl,--strip-debug -Wl,-z,stack-size=262144 -Wl,--stack-first)
+  set(shipped ${CMAKE_BINARY_DIR}/${name}.wasm)
+  add_custom_command(OUTPUT ${shipped} DEPENDS ${target} VERBATIM
+                     COMMAND ${WASM_OPT} ${shrink} --strip-producers --strip-target-features $<TARGET_FILE:${target}> -o ${shipped})
+  add_custom_target(${target}_shipped ALL DEPENDS ${shipped})
+endfunction()
+
+sinter_web_module(sinter_web sinter "-Oz;--converge" ${op_sources})
+sinter_web_options(sinter_web SINTER_CASES=0)
+sinter_web_module(sinter_web_diag sinter-diag -O1 ${op_sources} ${diag_sources})
+sinter_web_options(sinter_web_diag SINTER_CASES=1)
 
 # The web device under its own checks (tests/browser/hal.cc), run by the browser tests.
 set(hal_sources ${SINTER_COMMON_SOURCES} ${SINTER_WEB_SOURCES})

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the package into dist/: one minified ES module, its types, and the WebAssembly module of build/web.
+// Builds the package into dist/: the minified ES modules of its two entries (what they share is a file of its own), their
+// types, and the WebAssembly modules of build/web.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -7,16 +8,19 @@ import { build } from 'esbuild';
 
 process.chdir(fileURLToPath(new URL('.', import.meta.url)));
 const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
-const wasm = '../build/web/sinter.wasm';
-if (!existsSync(wasm)) {
-  console.error(`web/build.mjs: ${wasm} is missing; run ./dev build web`);
+const modules = ['sinter.wasm', 'sinter-diag.wasm'];
+for (const name of modules) {
+  if (existsSync(`../build/web/${name}`)) continue;
+  console.error(`web/build.mjs: build/web/${name} is missing; run ./dev build web`);
   process.exit(1);
 }
 
 rmSync('dist', { recursive: true, force: true });
 await build({
-  entryPoints: ['src/index.ts'],
-  outfile: 'dist/sinter.js',
+  entryPoints: { sinter: 'src/index.ts', diag: 'src/diag.ts' },
+  outdir: 'dist',
+  splitting: true,
+  chunkNames: 'shared-[hash]',
   bundle: true,
   format: 'esm',
   target: 'es2022',
@@ -26,5 +30,5 @@ await build({
   logLevel: 'warning',
 });
 execFileSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', '.'], { stdio: 'inherit' });
-copyFileSync(wasm, 'dist/sinter.wasm');
+for (const name of modules) copyFileSync(`../build/web/${name}`, `dist/${name}`);
 copyFileSync('../LICENSE', 'dist/LICENSE');

@@ -28,7 +28,9 @@ Result<bool> boolean(std::string_view key, std::string_view value) {
   return bad_value(key, value, "true or false");
 }
 
-Result<BackendChoice> backend_choice(std::string_view value) {
+}  // namespace
+
+Result<BackendChoice> parse_backend(std::string_view value) {
   if (value == "auto") return BackendChoice::automatic;
   if (value == "cpu") return BackendChoice::cpu;
   if (value == "webgpu") return BackendChoice::webgpu;
@@ -36,28 +38,11 @@ Result<BackendChoice> backend_choice(std::string_view value) {
   return bad_value("backend", value, "auto, cpu, webgpu or reference");
 }
 
-/// Calls set(key, value) for each line.
-template <class Set>
-Result<> for_each_line(std::string_view text, Set set) {
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.empty()) continue;
-    const size_t split = line.find('=');
-    if (split == line.npos) return fail(Code::InvalidInput, StrCat("option line '", line, "' has no '='"));
-    SINTER_CHECK_OK(set(line.substr(0, split), line.substr(split + 1)));
-  }
-  return {};
-}
-
-}  // namespace
-
 Result<EngineSettings> parse_engine_options(std::string_view text) {
   EngineSettings settings;
   SINTER_CHECK_OK(for_each_line(text, [&](std::string_view key, std::string_view value) -> Result<> {
     if (key == "backend") {
-      settings.backend = SINTER_TRY(backend_choice(value));
+      settings.backend = SINTER_TRY(parse_backend(value));
     } else if (key == "threads") {
       const auto threads = integer(value);
       if (!threads || *threads < 0 || *threads > 1024)

@@ -3,8 +3,8 @@
 """Checks what a user of the web package downloads: one .wasm plus the JavaScript that it takes to run, each file
 compressed with brotli -q 11, against BUDGET. Prints a table with a line per variant of the module.
 
-The JavaScript is what the package's main entry reaches through relative imports and worker URLs; other entries of the
-package (sinter/diag) are loaded on demand and do not count.
+The JavaScript is what the package's main entry reaches through relative imports and worker URLs, the modules are those that
+it names; other entries of the package (sinter/diag) are loaded on demand and do not count.
 """
 import json
 import re
@@ -13,6 +13,7 @@ import subprocess
 from common import ROOT, finish, need
 
 BUDGET = 250_000
+MODULE = re.compile(r"""["'](?:\.\.?/)?([\w.-]+\.wasm)["']""")
 REFERENCE = re.compile(r"""(?:\bfrom|\bimport|\bimport\s*\(|new\s+URL\s*\()\s*["'](\.{1,2}/[^"']+\.m?js)["']""")
 
 
@@ -47,7 +48,8 @@ def main():
               if name != "." and str(entry_file(entry)).endswith("js")} - {main_entry}
     scripts = {path: compressed(path) for path in reachable(main_entry, others)}
     javascript = sum(scripts.values())
-    modules = {path: compressed(path) for path in sorted((ROOT / "web/dist").rglob("*.wasm"))}
+    named = {name for path in scripts for name in MODULE.findall(path.read_text())}
+    modules = {path: compressed(path) for path in sorted((ROOT / "web/dist").rglob("*.wasm")) if path.name in named}
     problems = [] if modules else ["web/dist holds no .wasm"]
 
     print(f"  {'download':32} {'bytes':>9} {'brotli':>9}")

@@ -42,7 +42,7 @@ export type EngineState = 'initialising' | 'ready' | 'closed' | 'dead';
 const fault: Rule = ['NODE=KIND with KIND one of wrong, nan, error, hang',
   (value) => typeof value === 'string' && /^.+=(wrong|nan|error|hang)$/s.test(value)];
 
-const ENGINE_OPTIONS: Readonly<Record<keyof EngineOptions, Rule>> = {
+export const ENGINE_OPTIONS = {
   backend: oneOf('auto', 'cpu', 'webgpu', 'reference'),
   device: gpuDevice,
   threads: integer(1024, 'a number of threads, or 0 for all'),
@@ -50,16 +50,16 @@ const ENGINE_OPTIONS: Readonly<Record<keyof EngineOptions, Rule>> = {
   onEvent: callback,
   timeoutMs: ['milliseconds, or 0 for no limit', (value) => typeof value === 'number' && value >= 0],
   powerPreference: oneOf('low-power', 'high-performance'),
-};
+} as const satisfies Record<keyof EngineOptions, Rule>;
 
 const DIMENSION = integer(Number.MAX_SAFE_INTEGER, 'an integer of at least 0');
 
-const LOAD_OPTIONS: Readonly<Record<keyof LoadOptions, Rule>> = {
+export const LOAD_OPTIONS = {
   fusion: flag, off: names, dims: record, externalData: record, signal: abortSignal, onProgress: callback, inject: fault,
-};
+} as const satisfies Record<keyof LoadOptions, Rule>;
 
 /** Options cross as lines KEY=VALUE. */
-function lines(entries: [string, unknown][]): string {
+export function lines(entries: [string, unknown][]): string {
   return entries.filter(([, value]) => value !== undefined).map(([key, value]) => {
     const line = `${key}=${value}`;
     if (line.includes('\n')) throw new SinterError('InvalidInput', `option ${key} cannot hold a line break`, 'names are texts of one line');
@@ -73,8 +73,13 @@ function lines(entries: [string, unknown][]): string {
  */
 export async function createEngine(options: EngineOptions = {}): Promise<Engine> {
   check('createEngine', options, ENGINE_OPTIONS);
+  return openEngine(moduleUrl(options.wasmUrl), options);
+}
+
+/** @internal */
+export async function openEngine(url: URL, options: EngineOptions): Promise<Engine> {
   const { timeoutMs = 30000 } = options;
-  const host = await Host.start(moduleUrl(options.wasmUrl), Number.isFinite(timeoutMs) ? Math.ceil(timeoutMs) : 0, options.device);
+  const host = await Host.start(url, Number.isFinite(timeoutMs) ? Math.ceil(timeoutMs) : 0, options.device);
   host.onEvent = options.onEvent;
   const settings = lines([
     ['backend', options.backend], ['threads', options.threads], ['timeout_ms', host.timeoutMs],
@@ -140,6 +145,11 @@ export class Engine {
       host.enter('sinter_engine_close', () => host.exports.sinter_engine_close(this.handle));
       host.end(new SinterError('Cancelled', 'the engine was closed', 'createEngine() makes a new one'));
     });
+  }
+
+  /** @internal For requests that are not the core's. */
+  ask<T>(question: (host: Host, handle: number) => Promise<T>): Promise<T> {
+    return question(this.host, this.handle);
   }
 
   /** @internal Calls across the module's border so far, by name: '> ' into it, '< ' out of it. */

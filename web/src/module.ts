@@ -6,8 +6,7 @@ import { SinterError, textOf, within } from './errors.js';
 const modules = new Map<string, Promise<WebAssembly.Module>>();
 
 export function moduleUrl(wasmUrl?: string | URL): URL {
-  if (wasmUrl === undefined) return new URL('./sinter.wasm', import.meta.url);
-  return resolveUrl(wasmUrl);
+  return wasmUrl === undefined ? new URL('./sinter.wasm', import.meta.url) : resolveUrl(wasmUrl);
 }
 
 /** A URL relative to the page, to the worker's script or, in Node, to the current folder. */

@@ -43,20 +43,61 @@ const TENSOR_BYTES = 28;
 const encoder = new TextEncoder();
 const align = (offset: number, to: number): number => Math.ceil(offset / to) * to;
 
+export function checkedInputs(inputs: Tensors): [string, Tensor][] {
+  demand('the inputs', inputs, INPUTS);
+  const entries = Object.entries(inputs);
+  for (const [name, tensor] of entries) {
+    if (!(tensor instanceof Tensor)) {
+      throw new SinterError('InvalidInput', `input '${name}' is not a Tensor but ${show(tensor)}`, "give new Tensor('float32', values, shape)");
+    }
+  }
+  return entries;
+}
+
+interface Block {
+  address: number;
+  bytes: number;
+}
+
+/** One block: the tensor records, then names and dimensions, then the data. */
+export function packTensors(host: Host, entries: [string, Tensor][], take: (bytes: number) => Block): Block {
+  const names = entries.map(([name]) => encoder.encode(name));
+  let size = align(entries.length * TENSOR_BYTES, 8);
+  const dimsAt = entries.map(([, tensor]) => (size += tensor.shape.length * 8) - tensor.shape.length * 8);
+  const namesAt = names.map((name) => (size += name.length) - name.length);
+  const dataAt = entries.map(([, tensor]) => {
+    const at = align(size, 64);
+    size = at + tensor.bytes.length;
+    return at;
+  });
+  const block = take(size);
+  const { address } = block;
+  const view = new DataView(host.exports.memory.buffer, address, size);
+  entries.forEach(([, tensor], i) => {
+    const words = [address + namesAt[i]!, names[i]!.length, dtypeNumber(tensor.dtype), address + dimsAt[i]!, tensor.shape.length,
+      address + dataAt[i]!, tensor.bytes.length];
+    words.forEach((word, field) => view.setUint32(i * TENSOR_BYTES + field * 4, word, true));
+    tensor.shape.forEach((dim, axis) => view.setBigInt64(dimsAt[i]! + axis * 8, BigInt(dim), true));
+    host.bytes(address + namesAt[i]!, names[i]!.length).set(names[i]!);
+    host.bytes(address + dataAt[i]!, tensor.bytes.length).set(tensor.bytes);
+  });
+  return block;
+}
+
 /** Blocks for the inputs of runs; kept, so that a warm run allocates nothing. */
 class BlockPool {
-  private readonly free: { address: number; bytes: number }[] = [];
+  private readonly free: Block[] = [];
 
   constructor(private readonly host: Host) {}
 
-  take(bytes: number): { address: number; bytes: number } {
+  take(bytes: number): Block {
     const at = this.free.findIndex((block) => block.bytes >= bytes);
     if (at >= 0) return this.free.splice(at, 1)[0]!;
     this.clear();
     return { address: this.host.alloc(bytes, 'the inputs'), bytes };
   }
 
-  give(block: { address: number; bytes: number }): void {
+  give(block: Block): void {
     this.free.push(block);
   }
 
@@ -101,14 +142,8 @@ export class Session {
     if (host.ended) throw host.ended;
     if (this.closed) throw new SinterError('InvalidInput', 'the session is closed', 'load the model again');
     if (signal?.aborted) throw cancelled(signal);
-    demand('the inputs', inputs, INPUTS);
-    const entries = Object.entries(inputs);
-    for (const [name, tensor] of entries) {
-      if (!(tensor instanceof Tensor)) {
-        throw new SinterError('InvalidInput', `input '${name}' is not a Tensor but ${show(tensor)}`, "give new Tensor('float32', values, shape)");
-      }
-    }
-    const block = this.write(entries);
+    const entries = checkedInputs(inputs);
+    const block = packTensors(host, entries, (bytes) => pool.take(bytes));
     return host.request(
       (request) => host.enter('sinter_session_run', () => host.exports.sinter_session_run(request, handle, block.address, entries.length)),
       (address, bytes) => this.read(address, bytes), signal, () => (this.closed ? host.free(block.address) : pool.give(block)));
@@ -125,32 +160,6 @@ export class Session {
       host.enter('sinter_session_close', () => host.exports.sinter_session_close(this.handle));
       this.pool.clear();
     });
-  }
-
-  /** One block: the tensor records, then names and dimensions, then the data. */
-  private write(entries: [string, Tensor][]): { address: number; bytes: number } {
-    const { host } = this;
-    const names = entries.map(([name]) => encoder.encode(name));
-    let size = align(entries.length * TENSOR_BYTES, 8);
-    const dimsAt = entries.map(([, tensor]) => (size += tensor.shape.length * 8) - tensor.shape.length * 8);
-    const namesAt = names.map((name) => (size += name.length) - name.length);
-    const dataAt = entries.map(([, tensor]) => {
-      const at = align(size, 64);
-      size = at + tensor.bytes.length;
-      return at;
-    });
-    const block = this.pool.take(size);
-    const view = new DataView(host.exports.memory.buffer, block.address, size);
-    entries.forEach(([, tensor], i) => {
-      const { address } = block;
-      const words = [address + namesAt[i]!, names[i]!.length, dtypeNumber(tensor.dtype), address + dimsAt[i]!, tensor.shape.length,
-        address + dataAt[i]!, tensor.bytes.length];
-      words.forEach((word, field) => view.setUint32(i * TENSOR_BYTES + field * 4, word, true));
-      tensor.shape.forEach((dim, axis) => view.setBigInt64(dimsAt[i]! + axis * 8, BigInt(dim), true));
-      host.bytes(address + namesAt[i]!, names[i]!.length).set(names[i]!);
-      host.bytes(address + dataAt[i]!, tensor.bytes.length).set(tensor.bytes);
-    });
-    return block;
   }
 
   private read(address: number, bytes: number): Tensors {

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import * as sinter from '../dist/sinter.js';
+import { bisect, compare as compareRuns } from '../dist/diag.js';
 import * as cases from '../../tests/browser/pages/cases.js';
 import { compare, fashion, generated, readNpy } from '../../tests/browser/harness.mjs';
 import { addExternal } from './tiny_model.mjs';
@@ -364,15 +365,84 @@ describe('tensors', () => {
   });
 });
 
-describe('the package', () => {
-  test('doctor tells what is here', async () => {
-    const report = await doctor();
+describe('diagnosis', () => {
+  const GEMM = generated('single_gemm.onnx');
+
+  test('doctor tells what is here, and tests it', async () => {
+    const stages = new Set();
+    const report = await doctor({ operators: ['Gemm', 'Softmax'], onEvent: ({ stage }) => stages.add(stage) });
     assert.equal(report.versions.sinter, JSON.parse(readFileSync(fileURLToPath(new URL('../package.json', import.meta.url)))).version);
+    assert.equal(report.versions.browser, `Node ${process.version}`);
+    assert.equal(report.versions.target, 'wasm32-wasi');
     assert.equal(report.features.simd, true);
+    assert.equal(report.features.operator_cases, true);
     assert.equal(report.adapter.available, false);
-    assert.match(report.verdict, /CPU/);
+    assert.match(report.adapter.reason, /navigator\.gpu is missing/);
+    assert.deepEqual(Object.keys(report.self_test), ['reference', 'cpu']);
+    for (const numbers of Object.values(report.self_test)) {
+      assert.ok(numbers.cases > 10 && numbers.passed === numbers.cases && numbers.failed === 0);
+      assert.deepEqual(Object.keys(numbers.operators), ['Gemm', 'Softmax']);
+    }
+    assert.ok(report.healthy);
+    assert.match(report.verdict, /models run on the CPU; WebGPU does not work here/);
+    assert.ok(report.hint);
+    assert.ok(stages.has('operator cases'));
   });
 
+  test('doctor takes a model through its stages', async () => {
+    const report = await doctor({ model: GEMM, operators: false, inputs: { input: new Tensor('float32', [1, 2, 3, 4], [1, 4]) } });
+    assert.equal(report.model.nodes, 1);
+    assert.deepEqual(report.runs.map(({ backend, agrees }) => [backend, agrees]), [['reference', true], ['cpu', true]]);
+    for (const stage of ['fetch', 'parse', 'import', 'plan', 'prepare', 'warm-up', 'run']) assert.ok(report.stages.some((row) => row.stage === stage && row.ended), stage);
+    assert.match(report.verdict, /single_gemm\.onnx' runs on the CPU and agrees with the reference/);
+  });
+
+  test('doctor says what is wrong with a model', async () => {
+    const wrong = await doctor({ model: GEMM, operators: false, inject: 'gemm_0_node=wrong' });
+    assert.equal(wrong.healthy, false);
+    assert.match(wrong.verdict, /runs on cpu but its answer is wrong: output 'output'/);
+    const failing = await doctor({ model: GEMM, operators: false, inject: 'gemm_0_node=error' });
+    assert.match(failing.verdict, /fails on cpu in stage '(warm-up|run)'.*gemm_0_node/);
+    const page = await doctor({ model: new TextEncoder().encode('<!doctype html>'), operators: false });
+    assert.match(page.verdict, /fails on every backend.*web page/);
+    assert.match(page.hint, /raw file/);
+    await assert.rejects(doctor({ model: 'no-such-file.onnx' }).then(({ verdict }) => { throw new SinterError('Io', verdict); }), isSinterError('Io', /no-such-file\.onnx/));
+    await assert.rejects(doctor({ models: GEMM }), isHelpful('InvalidInput', /doctor has no option 'models'/));
+    await assert.rejects(doctor({ signal: AbortSignal.abort(), model: GEMM }), isSinterError('Cancelled', /cancelled/));
+  });
+
+  test('compare finds the node, bisect the node or the rewrite', async () => {
+    const model = fashion('squeezenet1_1_fashion.onnx');
+    const equal = await compareRuns(model, 'backend=cpu,fusion=off', { backend: 'cpu' });
+    assert.deepEqual([equal.equal, equal.first], [true, null]);
+    assert.ok(equal.nodes.length > 60);
+    const { node } = equal.nodes[20];
+    for (const kind of ['wrong', 'nan']) {
+      const { first } = await compareRuns(model, { backend: 'cpu' }, { backend: 'cpu' }, {}, { inject: `${node}=${kind}` });
+      assert.deepEqual([first.node, first.index.length], [node, 4], kind);
+      const found = await bisect(model, { backend: 'cpu' }, { backend: 'cpu' }, {}, { inject: `${node}=${kind}` });
+      assert.deepEqual([found.kind, found.node], ['node', node], kind);
+      assert.ok(found.runs <= 2 * Math.log2(equal.nodes.length) + 4);
+    }
+    const failing = await bisect(model, { backend: 'cpu' }, { backend: 'cpu' }, {}, { inject: `${node}=error` });
+    assert.deepEqual([failing.kind, failing.node], ['node', node]);
+    assert.match(failing.failure, /injected/);
+  });
+
+  test('what is asked wrongly is said', async () => {
+    for (const [args, code, message] of [
+      [[GEMM, { backend: 'gpu' }, {}], 'InvalidInput', /backend cannot be 'gpu'/], [[GEMM, 'backend', {}], 'InvalidInput', /has no '='/],
+      [[GEMM, {}, { of: [] }], 'InvalidInput', /'b' has no option 'of'/], [[GEMM, {}, 'fusion=yes'], 'InvalidInput', /fusion of .* cannot be 'yes'/],
+      [[undefined, {}, {}], 'InvalidInput', /wants a model, not undefined/], [[GEMM, {}, {}, { x: 1 }], 'InvalidInput', /input 'x' is not a Tensor/],
+      [[GEMM, {}, {}, {}, { rtol: -1 }], 'InvalidInput', /rtol cannot be -1/], [[GEMM, {}, {}, {}, { inject: 'nobody=wrong' }], 'InvalidInput', /nobody/],
+      [[GEMM, {}, { backend: 'webgpu' }], 'Gpu', /navigator\.gpu is missing/],
+    ]) {
+      await assert.rejects(compareRuns(...args), isSinterError(code, message));
+    }
+  });
+});
+
+describe('the package', () => {
   test('the wire numbers are those of engine/gpu/wire.h', () => {
     const header = readFileSync(new URL('../../engine/gpu/wire.h', import.meta.url), 'utf8');
     const source = readFileSync(new URL('../src/gpu.ts', import.meta.url), 'utf8');

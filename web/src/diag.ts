@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// sinter/diag: compares two ways of running a model node by node, and finds what makes them differ. It has a module of its
+// own, with the engine and its diagnosis, and is loaded on demand.
+import { SinterError } from './errors.js';
+import { diagnose, DIAGNOSIS_OPTIONS, type Diagnosis, type DiagnosisOptions } from './diagnose.js';
+import { check, demand, flag, names, oneOf, show, type Rule } from './options.js';
+import type { Tensors } from './session.js';
+import type { ModelSource } from './source.js';
+
+export { examine } from './examine.js';
+export type { DiagnosisOptions } from './diagnose.js';
+
+/** A way of running a model; as a text: 'backend=webgpu,fusion=off,off=fuse_epilogue+to_channels_last'. */
+export interface Spec {
+  backend?: 'auto' | 'cpu' | 'webgpu' | 'reference';
+  fusion?: boolean;
+  /** Names of passes not to run. */
+  off?: readonly string[];
+}
+
+export interface CompareResult {
+  equal: boolean;
+  /** The first difference; `nodes` are those of the fused step, where it could not be narrowed to one. */
+  first: { node: string; op: string; nodes: string[]; shapes: string[]; index: number[]; a: number | null; b: number | null } | null;
+  nodes: { node: string; op: string; nodes: string[]; max_abs: number | null; max_rel: number | null; cosine: number | null }[];
+  runs: number;
+}
+
+export interface BisectResult {
+  kind: 'patch' | 'node' | 'none';
+  pass: string | null;
+  patch: number | null;
+  node: string | null;
+  op: string | null;
+  nodes: string[];
+  /** The error, where the bad way fails rather than differs. */
+  failure: string | null;
+  runs: number;
+  /** The cut sub-graph as an ONNX backend test, with report.json and report.md, by file name; null where there is none. */
+  repro: Record<string, Uint8Array> | null;
+}
+
+const SPEC: Readonly<Record<keyof Spec, Rule>> = { backend: oneOf('auto', 'cpu', 'webgpu', 'reference'), fusion: flag, off: names };
+
+function parseSpec(which: string, text: string): Spec {
+  const spec: Record<string, unknown> = {};
+  for (const part of text.split(',')) {
+    const at = part.indexOf('=');
+    const [key, value] = [part.slice(0, at), part.slice(at + 1)];
+    if (at < 0) {
+      throw new SinterError('InvalidInput', `${which} cannot be '${text}': '${part}' has no '='`, "write key=value joined by commas, e.g. 'backend=cpu,fusion=off'");
+    }
+    if (key === 'fusion') demand(`fusion of ${which}`, value, oneOf('on', 'off'));
+    spec[key] = key === 'fusion' ? value === 'on' : key === 'off' ? value.split('+') : value;
+  }
+  return spec as Spec;
+}
+
+function specLines(side: 'a' | 'b', which: string, given: Spec | string): [string, unknown][] {
+  const spec = typeof given === 'string' ? parseSpec(which, given) : given;
+  check(which, spec, SPEC);
+  return [[`${side}.backend`, spec.backend], [`${side}.fusion`, spec.fusion], ...(spec.off ?? []).map((pass): [string, unknown] => [`${side}.off`, pass])];
+}
+
+function run(verb: string, model: ModelSource, [a, b]: [Spec | string, Spec | string], [first, second]: [string, string],
+             inputs: Tensors, options: DiagnosisOptions): Promise<Diagnosis> {
+  check(verb, options, DIAGNOSIS_OPTIONS);
+  if (model === undefined || model === null) throw new SinterError('InvalidInput', `${verb} wants a model, not ${show(model)}`, 'give a URL, bytes, a Blob or a Response');
+  return diagnose(verb, model, [...specLines('a', first, a), ...specLines('b', second, b), ['b.inject', options.inject]], inputs, options);
+}
+
+/** Runs the model in both ways and compares every node's output. Inputs that are not given are seeded; faults act on `b`. */
+export async function compare(model: ModelSource, a: Spec | string, b: Spec | string, inputs: Tensors = {},
+                              options: DiagnosisOptions = {}): Promise<CompareResult> {
+  const { json } = await run('compare', model, [a, b], ["the way 'a'", "the way 'b'"], inputs, options);
+  return json as CompareResult;
+}
+
+/** Finds the rewrite of the passes, or else the node, that makes the bad way differ from the good one, or fail. */
+export async function bisect(model: ModelSource, good: Spec | string, bad: Spec | string, inputs: Tensors = {},
+                             options: DiagnosisOptions = {}): Promise<BisectResult> {
+  const { json, files } = await run('bisect', model, [good, bad], ["the way 'good'", "the way 'bad'"], inputs, options);
+  return { ...(json as BisectResult), repro: Object.keys(files).length ? files : null };
+}
