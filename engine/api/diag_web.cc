@@ -8,6 +8,7 @@
 #include "engine/diag/bisect.h"
 #include "engine/diag/compare.h"
 #include "engine/diag/doctor.h"
+#include "engine/diag/report.h"
 
 extern "C" {
 __attribute__((import_module("sinter"), import_name("complete"))) void sinter_complete(uint32_t request,
@@ -25,6 +26,8 @@ struct Wish {
   diag::Spec a, b;
   Tolerance tolerance{1e-3, 1e-4};  // two correct float32 backends differ by rounding that grows along the network
   uint64_t seed = 0;
+  bool repro = true;                  // bisect: cut the part of the model that shows the difference
+  std::vector<std::string> commands;  // for its report
   diag::DoctorOptions doctor;
 };
 
@@ -36,9 +39,10 @@ Result<double> number_of(std::string_view key, std::string_view value) {
   return fail(Code::InvalidInput, StrCat("option ", key, " cannot be '", value, "'"), "give a number of at least 0");
 }
 
-diag::Spec spec_of(BackendChoice backend, SessionOptions&& options) {
+diag::Spec spec_of(BackendChoice backend, DType dtype, SessionOptions&& options) {
   diag::Spec spec;
   spec.backend = backend;
+  spec.dtype = dtype;
   spec.fusion = options.fusion;
   spec.off = std::move(options.off);
   spec.inject = std::move(options.inject);
@@ -48,6 +52,7 @@ diag::Spec spec_of(BackendChoice backend, SessionOptions&& options) {
 Result<Wish> parse_wish(std::string_view text) {
   Wish wish;
   BackendChoice backends[2] = {BackendChoice::cpu, BackendChoice::cpu};
+  DType dtypes[2] = {DType::f32, DType::f32};
   std::string ways[2], session;
   diag::DoctorOptions& doctor = wish.doctor;
   SINTER_CHECK_OK(for_each_line(text, [&](std::string_view key, std::string_view value) -> Result<> {
@@ -55,6 +60,8 @@ Result<Wish> parse_wish(std::string_view text) {
       const size_t side = key[0] - 'a';
       if (key.substr(2) == "backend") {
         backends[side] = SINTER_TRY(parse_backend(value));
+      } else if (key.substr(2) == "dtype") {
+        dtypes[side] = value == "f16" ? DType::f16 : DType::f32;
       } else {
         ways[side] += StrCat(key.substr(2), "=", value, "\n");
       }
@@ -64,6 +71,10 @@ Result<Wish> parse_wish(std::string_view text) {
       (key == "rtol" ? wish.tolerance.rtol : wish.tolerance.atol) = SINTER_TRY(number_of(key, value));
     } else if (key == "seed") {
       wish.seed = static_cast<uint64_t>(SINTER_TRY(number_of(key, value)));
+    } else if (key == "repro") {
+      wish.repro = value != "false";
+    } else if (key == "command") {
+      wish.commands.emplace_back(value);
     } else if (key == "backend") {
       doctor.backend = SINTER_TRY(parse_backend(value));
     } else if (key == "operators") {
@@ -83,8 +94,8 @@ Result<Wish> parse_wish(std::string_view text) {
     }
     return {};
   }));
-  wish.a = spec_of(backends[0], SINTER_TRY(parse_session_options(ways[0])));
-  wish.b = spec_of(backends[1], SINTER_TRY(parse_session_options(ways[1])));
+  wish.a = spec_of(backends[0], dtypes[0], SINTER_TRY(parse_session_options(ways[0])));
+  wish.b = spec_of(backends[1], dtypes[1], SINTER_TRY(parse_session_options(ways[1])));
   doctor.session = SINTER_TRY(parse_session_options(session));
   return wish;
 }
@@ -105,20 +116,24 @@ void strings_json(Json& json, std::string_view name, const std::vector<std::stri
   json.close(']');
 }
 
+void difference_json(Json& json, const std::optional<diag::Difference>& found) {
+  json.key("first");
+  if (!found) {
+    json.raw("null");
+    return;
+  }
+  json.open('{').field("node", found->node).field("op", found->op);
+  strings_json(json, "nodes", found->nodes);
+  strings_json(json, "shapes", found->shapes);
+  json.key("index").open('[');
+  for (int64_t i : found->index) json.number(static_cast<double>(i));
+  json.close(']').field("a", found->a).field("b", found->b).close('}');
+}
+
 std::string compare_json(const diag::CompareResult& result) {
   Json json;
-  json.open('{').field("equal", result.equal).key("first");
-  if (result.first) {
-    const diag::Difference& first = *result.first;
-    json.open('{').field("node", first.node).field("op", first.op);
-    strings_json(json, "nodes", first.nodes);
-    strings_json(json, "shapes", first.shapes);
-    json.key("index").open('[');
-    for (int64_t i : first.index) json.number(static_cast<double>(i));
-    json.close(']').field("a", first.a).field("b", first.b).close('}');
-  } else {
-    json.raw("null");
-  }
+  json.open('{').field("equal", result.equal);
+  difference_json(json, result.first);
   json.key("nodes").open('[');
   for (const diag::NodeRow& row : result.nodes) {
     if (!row.compared) continue;
@@ -131,19 +146,19 @@ std::string compare_json(const diag::CompareResult& result) {
 }
 
 std::string bisect_json(const diag::BisectResult& result) {
-  constexpr std::string_view kKinds[] = {"none", "patch", "node"};
   Json json;
   const auto text_or_null = [&](std::string_view name, const std::string& text) {
     json.key(name);
     text.empty() ? json.raw("null") : json.value(text);
   };
-  json.open('{').field("kind", kKinds[static_cast<size_t>(result.kind)]);
+  json.open('{').field("kind", kind_name(result.kind));
   text_or_null("pass", result.pass);
   json.key("patch");
   result.patch < 0 ? json.raw("null") : json.number(static_cast<double>(result.patch));
   text_or_null("node", result.node);
   text_or_null("op", result.op);
   strings_json(json, "nodes", result.nodes);
+  difference_json(json, result.first);
   text_or_null("failure", result.failure);
   json.field("runs", result.runs).close('}');
   return json.text();
@@ -152,7 +167,7 @@ std::string bisect_json(const diag::BisectResult& result) {
 /// The answer of every verb: the first file, without a name, is the JSON.
 struct Answer {
   std::string json;
-  std::vector<std::pair<std::string, std::string>> files;
+  std::vector<diag::File> files;
 };
 
 void complete(uint32_t request, const Answer& answer) {
@@ -162,8 +177,25 @@ void complete(uint32_t request, const Answer& answer) {
                      static_cast<uint32_t>(bytes.size())});
   };
   add({}, answer.json);
-  for (const auto& [name, bytes] : answer.files) add(name, bytes);
+  for (const diag::File& file : answer.files) add(file.name, file.bytes);
   sinter_complete(request, 0, files.data(), static_cast<uint32_t>(files.size() * sizeof(sinter_file)));
+}
+
+Task<Answer> bisect_and_cut(std::shared_ptr<Engine> engine, const Wish& wish, const ModelSource& source,
+                            std::vector<NamedTensor> inputs) {
+  diag::KeptRuns kept;
+  const auto found =
+      SINTER_CO_TRY(co_await diag::bisect(engine, source, wish.a, wish.b, inputs, wish.tolerance, &kept));
+  Answer answer{bisect_json(found), {}};
+  if (found.kind == diag::BisectResult::Kind::none || !wish.repro) co_return answer;
+  auto repro = SINTER_CO_TRY(
+      co_await diag::make_repro(engine, source, found, wish.a, wish.b, std::move(inputs), wish.tolerance, &kept));
+  diag::ReportContext context{wish.doctor.model_name, {{"sinter", SINTER_VERSION}}, wish.commands};
+  for (const diag::Fact& fact : wish.doctor.versions) context.versions.push_back({fact.name, fact.value});
+  answer.files = std::move(repro.files);
+  answer.files.push_back({"report.md", report_markdown(found, repro, wish.a, wish.b, context)});
+  answer.files.push_back({"report.json", report_json(found, repro, wish.a, wish.b, context) + "\n"});
+  co_return answer;
 }
 
 Task<Answer> diagnose(std::shared_ptr<Engine> engine, Wish wish, ModelSource source, std::vector<NamedTensor> given,
@@ -189,9 +221,7 @@ Task<Answer> diagnose(std::shared_ptr<Engine> engine, Wish wish, ModelSource sou
         SINTER_CO_TRY(co_await diag::compare(engine, source, wish.a, wish.b, std::move(inputs), wish.tolerance));
     co_return Answer{compare_json(result), {}};
   }
-  const auto result =
-      SINTER_CO_TRY(co_await diag::bisect(engine, source, wish.a, wish.b, std::move(inputs), wish.tolerance));
-  co_return Answer{bisect_json(result), {}};
+  co_return co_await bisect_and_cut(engine, wish, source, std::move(inputs));
 }
 
 }  // namespace
@@ -203,7 +233,7 @@ using namespace sinter::api;
 extern "C" {
 
 /// Takes over the model (null: none) and the files. Options: verb (compare, bisect, doctor), a.KEY and b.KEY (backend,
-/// fusion, off, inject), rtol, atol, seed, dim; of doctor also backend, operators, only, model_name, fetch_ms, version.NAME,
+/// fusion, off, inject, dtype), rtol, atol, seed, dim, model_name; of bisect also repro, command; of doctor also backend, operators, only, fetch_ms, version.NAME,
 /// feature.NAME, fusion, off, inject. Inputs that are not given are seeded. Answer: an array of sinter_file, of which the
 /// first is the JSON.
 SINTER_EXPORT("sinter_diagnose")

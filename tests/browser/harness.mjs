@@ -68,10 +68,9 @@ export async function openPage(browser, url, path = '/pages/blank.html') {
     page,
     problems,
     /** Calls a function of pages/cases.js on the page's main thread. */
-    call: (name, ...args) => page.evaluate(async ([name, args]) => {
-      const cases = await import('/pages/cases.js');
-      return cases.guarded(() => cases[name](...args));
-    }, [name, args]).then(unwrap),
+    call: (name, ...args) => callIn(page, 'cases', name, args),
+    /** Calls a function of another file of pages/. */
+    callIn: (file, name, ...args) => callIn(page, file, name, args),
     /** The same in a worker. */
     callInWorker: (name, ...args) => page.evaluate(([name, args]) => new Promise((resolve, reject) => {
       const worker = new Worker('/pages/worker.js', { type: 'module' });
@@ -81,6 +80,13 @@ export async function openPage(browser, url, path = '/pages/blank.html') {
     }), [name, args]).then(unwrap),
     close: () => context.close(),
   };
+}
+
+function callIn(page, file, name, args) {
+  return page.evaluate(async ([file, name, args]) => {
+    const [{ guarded }, functions] = await Promise.all([import('/pages/cases.js'), import(`/pages/${file}.js`)]);
+    return guarded(() => functions[name](...args));
+  }, [file, name, args]).then(unwrap);
 }
 
 // Errors lose their fields on the way out of a page, so pages/cases.js packs them.

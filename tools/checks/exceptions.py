@@ -36,8 +36,9 @@ def web_findings(path):
 
 def main():
     library = need("build/native/libsinter.a", "run ./dev build native")
-    web = need("build/web/sinter.names.wasm", "run ./dev build web")
-    finish("exceptions", native_findings(library) + web_findings(web), "native library and web module")
+    modules = [need(f"build/web/{name}.names.wasm", "run ./dev build web") for name in ("sinter", "sinter-diag")]
+    found = [problem for module in modules for problem in web_findings(module)]
+    finish("exceptions", native_findings(library) + found, "native library and web modules")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ BLOCKING = re.compile(
 HARMLESS = re.compile(
     r"std::__2::__shared_weak_count::lock\("  # weak_ptr to shared_ptr
     r"|(?:sinter::Task<.*> )?sinter::wait_for<"  # makes a Task of a Completion
-    r"|sinter::Expr::select\(")  # the ternary operator of fused expressions
+    r"|sinter::Expr::select\("  # the ternary operator of fused expressions
+    r"|std::__2::_IfImpl<[^(]*>::_Select<")  # a type that the library picks, in the signature of a template
 
 
 def identifiers(name):
@@ -74,9 +75,11 @@ def findings(path):
 def main():
     paths = [pathlib.Path(argument) for argument in sys.argv[1:]]
     if not paths:
-        paths = [need(f"build/web/{name}", "run ./dev build web") for name in ("sinter.wasm", "sinter.names.wasm")]
-        if not read_module(paths[1].read_bytes()).names:
-            finish("no_wait", [f"{paths[1].relative_to(ROOT)} holds no function names"], "")
+        paths = [need(f"build/web/{name}", "run ./dev build web")
+                 for name in ("sinter.wasm", "sinter-diag.wasm", "sinter.names.wasm", "sinter-diag.names.wasm")]
+        for path in paths[2:]:
+            if not read_module(path.read_bytes()).names:
+                finish("no_wait", [f"{path.relative_to(ROOT)} holds no function names"], "")
     problems, total = [], 0
     for path in paths:
         found, count = findings(path)

@@ -2,7 +2,7 @@
 // sinter/diag: compares two ways of running a model node by node, and finds what makes them differ. It has a module of its
 // own, with the engine and its diagnosis, and is loaded on demand.
 import { SinterError } from './errors.js';
-import { diagnose, DIAGNOSIS_OPTIONS, type Diagnosis, type DiagnosisOptions } from './diagnose.js';
+import { diagnose, DIAGNOSIS_OPTIONS, modelName, runtimeName, type Diagnosis, type DiagnosisOptions } from './diagnose.js';
 import { check, demand, flag, names, oneOf, show, type Rule } from './options.js';
 import type { Tensors } from './session.js';
 import type { ModelSource } from './source.js';
@@ -16,12 +16,26 @@ export interface Spec {
   fusion?: boolean;
   /** Names of passes not to run. */
   off?: readonly string[];
+  /** f16: float32 values are held in half precision. Default f32. */
+  dtype?: 'f32' | 'f16';
+  /** On the web there is one. */
+  threads?: 1;
+}
+
+/** `nodes` are those of the fused step, where it could not be narrowed to one; null stands for NaN and infinity. */
+export interface Difference {
+  node: string;
+  op: string;
+  nodes: string[];
+  shapes: string[];
+  index: number[];
+  a: number | null;
+  b: number | null;
 }
 
 export interface CompareResult {
   equal: boolean;
-  /** The first difference; `nodes` are those of the fused step, where it could not be narrowed to one. */
-  first: { node: string; op: string; nodes: string[]; shapes: string[]; index: number[]; a: number | null; b: number | null } | null;
+  first: Difference | null;
   nodes: { node: string; op: string; nodes: string[]; max_abs: number | null; max_rel: number | null; cosine: number | null }[];
   runs: number;
 }
@@ -33,6 +47,8 @@ export interface BisectResult {
   node: string | null;
   op: string | null;
   nodes: string[];
+  /** At that node, or at the model's output where only that was looked at. */
+  first: Difference | null;
   /** The error, where the bad way fails rather than differs. */
   failure: string | null;
   runs: number;
@@ -40,7 +56,15 @@ export interface BisectResult {
   repro: Record<string, Uint8Array> | null;
 }
 
-const SPEC: Readonly<Record<keyof Spec, Rule>> = { backend: oneOf('auto', 'cpu', 'webgpu', 'reference'), fusion: flag, off: names };
+export interface BisectOptions extends DiagnosisOptions {
+  /** Whether to cut a small model that shows the difference, which takes more runs. Default true. */
+  repro?: boolean;
+}
+
+const SPEC: Readonly<Record<keyof Spec, Rule>> = {
+  backend: oneOf('auto', 'cpu', 'webgpu', 'reference'), fusion: flag, off: names, dtype: oneOf('f32', 'f16'),
+  threads: ['1: the web build computes on one thread', (value) => value === 1],
+};
 
 function parseSpec(which: string, text: string): Spec {
   const spec: Record<string, unknown> = {};
@@ -51,7 +75,7 @@ function parseSpec(which: string, text: string): Spec {
       throw new SinterError('InvalidInput', `${which} cannot be '${text}': '${part}' has no '='`, "write key=value joined by commas, e.g. 'backend=cpu,fusion=off'");
     }
     if (key === 'fusion') demand(`fusion of ${which}`, value, oneOf('on', 'off'));
-    spec[key] = key === 'fusion' ? value === 'on' : key === 'off' ? value.split('+') : value;
+    spec[key] = key === 'fusion' ? value === 'on' : key === 'off' ? value.split('+') : key === 'threads' ? Number(value) : value;
   }
   return spec as Spec;
 }
@@ -59,26 +83,37 @@ function parseSpec(which: string, text: string): Spec {
 function specLines(side: 'a' | 'b', which: string, given: Spec | string): [string, unknown][] {
   const spec = typeof given === 'string' ? parseSpec(which, given) : given;
   check(which, spec, SPEC);
-  return [[`${side}.backend`, spec.backend], [`${side}.fusion`, spec.fusion], ...(spec.off ?? []).map((pass): [string, unknown] => [`${side}.off`, pass])];
+  return [[`${side}.backend`, spec.backend], [`${side}.fusion`, spec.fusion], [`${side}.dtype`, spec.dtype], ...(spec.off ?? []).map((pass): [string, unknown] => [`${side}.off`, pass])];
 }
 
+const specText = (spec: Spec | string): string => (typeof spec === 'string' ? spec : Object.entries(spec).filter(([, value]) => value !== undefined)
+  .map(([key, value]) => `${key}=${Array.isArray(value) ? value.join('+') : value === true ? 'on' : value === false ? 'off' : value}`).join(','));
+
 function run(verb: string, model: ModelSource, [a, b]: [Spec | string, Spec | string], [first, second]: [string, string],
-             inputs: Tensors, options: DiagnosisOptions): Promise<Diagnosis> {
-  check(verb, options, DIAGNOSIS_OPTIONS);
+             inputs: Tensors, options: DiagnosisOptions, more: [string, unknown][] = []): Promise<Diagnosis> {
   if (model === undefined || model === null) throw new SinterError('InvalidInput', `${verb} wants a model, not ${show(model)}`, 'give a URL, bytes, a Blob or a Response');
-  return diagnose(verb, model, [...specLines('a', first, a), ...specLines('b', second, b), ['b.inject', options.inject]], inputs, options);
+  return diagnose(verb, model, [...specLines('a', first, a), ...specLines('b', second, b), ['b.inject', options.inject], ...more], inputs, options);
 }
 
 /** Runs the model in both ways and compares every node's output. Inputs that are not given are seeded; faults act on `b`. */
 export async function compare(model: ModelSource, a: Spec | string, b: Spec | string, inputs: Tensors = {},
                               options: DiagnosisOptions = {}): Promise<CompareResult> {
+  check('compare', options, DIAGNOSIS_OPTIONS);
   const { json } = await run('compare', model, [a, b], ["the way 'a'", "the way 'b'"], inputs, options);
   return json as CompareResult;
 }
 
 /** Finds the rewrite of the passes, or else the node, that makes the bad way differ from the good one, or fail. */
 export async function bisect(model: ModelSource, good: Spec | string, bad: Spec | string, inputs: Tensors = {},
-                             options: DiagnosisOptions = {}): Promise<BisectResult> {
-  const { json, files } = await run('bisect', model, [good, bad], ["the way 'good'", "the way 'bad'"], inputs, options);
+                             options: BisectOptions = {}): Promise<BisectResult> {
+  check('bisect', options, { ...DIAGNOSIS_OPTIONS, repro: flag });
+  const { repro = true, ...rest } = options;
+  const name = modelName(model);
+  const quoted = (given: Spec | string): string => `'${specText(given)}'`;
+  const { json, files } = await run('bisect', model, [good, bad], ["the way 'good'", "the way 'bad'"], inputs, rest, [
+    ['repro', repro], ['model_name', name], ['version.browser', runtimeName()],
+    ['command', `await bisect('${name}', ${quoted(good)}, ${quoted(bad)}${options.inject ? `, {}, { inject: '${options.inject}' }` : ''})  // of sinter/diag`],
+    ['command', `sinter test DIR --backend ${(typeof bad === 'string' ? parseSpec('', bad) : bad).backend ?? 'cpu'}  # DIR holds these files`],
+  ]);
   return { ...(json as BisectResult), repro: Object.keys(files).length ? files : null };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A request to the module for diagnosis (engine/api/diag_web.cc): each has an instance of its own, which is given up after it.
-import { Engine, ENGINE_OPTIONS, LOAD_OPTIONS, lines, openEngine, type EngineOptions, type LoadOptions } from './engine.js';
+import { ENGINE_OPTIONS, LOAD_OPTIONS, lines, openEngine, type EngineOptions, type LoadOptions } from './engine.js';
 import type { Exports, Host } from './host.js';
 import { resolveUrl } from './module.js';
 import { integer, type Rule } from './options.js';
@@ -83,4 +83,12 @@ function answer(host: Host, address: number, bytes: number): Diagnosis {
   return { json, files };
 }
 
-export type { Engine };
+/** What a report calls the model. */
+export function modelName(model: ModelSource | undefined): string {
+  return typeof model === 'string' || model instanceof URL ? String(model) : (model as File | undefined)?.name ?? 'the model';
+}
+
+export function runtimeName(): string {
+  const { navigator, process } = globalThis;
+  return process?.versions?.node ? `Node ${process.version}` : navigator?.userAgent ?? 'unknown';
+}

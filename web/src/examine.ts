@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The doctor's work. What the module finds out is engine/diag/doctor.h; what only the browser knows comes from here.
-import { diagnose, DIAGNOSIS_OPTIONS, RULES, type DiagnosisOptions } from './diagnose.js';
+import { diagnose, DIAGNOSIS_OPTIONS, modelName, RULES, runtimeName, type DiagnosisOptions } from './diagnose.js';
 import { SinterError, textOf, type ErrorCode } from './errors.js';
 import { isSoftware } from './gpu.js';
 import { check, flag, record, type Rule } from './options.js';
@@ -95,15 +95,14 @@ function hasWasmFeature(name: keyof typeof PROBES): boolean {
 
 /** What the browser itself says. */
 async function surroundings(): Promise<Pick<DoctorReport, 'versions' | 'features' | 'isolation' | 'adapter'>> {
-  const { navigator, process } = globalThis;
   return {
-    versions: { sinter: SINTER_VERSION, browser: process?.versions?.node ? `Node ${process.version}` : navigator?.userAgent ?? 'unknown' },
+    versions: { sinter: SINTER_VERSION, browser: runtimeName() },
     features: {
       simd: hasWasmFeature('simd'), relaxedSimd: hasWasmFeature('relaxedSimd'), wasmThreads: hasWasmFeature('threads'),
       float16Array: 'Float16Array' in globalThis,
     },
     isolation: { secureContext: globalThis.isSecureContext !== false, crossOriginIsolated: globalThis.crossOriginIsolated === true },
-    adapter: await describeAdapter(navigator?.gpu as GPU | undefined),
+    adapter: await describeAdapter(globalThis.navigator?.gpu as GPU | undefined),
   };
 }
 
@@ -137,10 +136,9 @@ export async function examine(options: DoctorOptions = {}): Promise<DoctorReport
   const { model, inputs = {}, backend, fusion, off = [], operators = true, ...rest } = options;
   const here = await surroundings();
   const all = Array.isArray(operators) ? operators as readonly string[] : [];
-  const name = typeof model === 'string' || model instanceof URL ? String(model) : (model as File | undefined)?.name ?? 'the model';
   const wish: [string, unknown][] = [
     ['backend', backend], ['fusion', fusion], ...off.map((pass): [string, unknown] => ['off', pass]), ['inject', options.inject],
-    ['operators', operators !== false], ...all.map((op): [string, unknown] => ['only', op]), ['model_name', name],
+    ['operators', operators !== false], ...all.map((op): [string, unknown] => ['only', op]), ['model_name', modelName(model)],
     ['version.browser', here.versions['browser']], ...Object.entries(here.features).map(([key, value]): [string, unknown] => [`feature.${key}`, value]),
   ];
   try {

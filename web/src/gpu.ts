@@ -73,7 +73,14 @@ export class GpuHost {
   private nextDevice = 1;
   private injectedLost = false;
 
-  constructor(private readonly host: Host, private readonly injected: GPUDevice | undefined) {}
+  constructor(private readonly host: Host, private readonly injected: GPUDevice | undefined) {
+    // Weakly, here and below: a device may outlive its engines by far.
+    const self = new WeakRef(this);
+    void injected?.lost.then(() => {
+      const gpu = self.deref();
+      if (gpu) gpu.injectedLost = true;
+    });
+  }
 
   imports(): WebAssembly.ModuleImports {
     return {
@@ -119,7 +126,6 @@ export class GpuHost {
     const entry: Shared = injected && !this.injectedLost
       ? { users: Infinity, adapter: Promise.resolve(undefined), opened: Promise.resolve({ device: injected, info: injected.adapterInfo }) }
       : acquire(flags, bindingBytes, bufferBytes);
-    void injected?.lost.then(() => { this.injectedLost = true; });
     const end = this.host.stage('open adapter');
     let opened: Awaited<Shared['opened']> | undefined;
     let error: Failure | undefined;
@@ -187,22 +193,16 @@ class DeviceHost {
   private inSection = false;
   // The first exception that a call threw in this section (browsers differ in what they throw).
   private thrown: Failure | undefined;
-  private readonly lost: Promise<Failure>;
   private lostNow: Failure | undefined;
+  // Who is to be told of a loss. Races with the device's own promise would gather there, one for each run.
+  private readonly losing = new Set<(loss: Failure) => void>();
   private closed = false;
   private readonly onUncaptured = (event: GPUUncapturedErrorEvent) => this.uncaptured(event.error.message);
 
   constructor(private readonly gpu: GpuHost, private readonly host: Host, private readonly handle: number,
               private readonly device: GPUDevice, private readonly release: () => void) {
-    this.lost = device.lost.then((info) => {
-      const reason = `the WebGPU device was lost${info.reason === 'destroyed' ? ' (destroyed)' : ''}: ${info.message || 'no reason given'}`;
-      this.lostNow = failure('DeviceLost', reason, 'run again: a new device is opened');
-      if (!this.closed) {
-        this.gpu.guarded(() => host.withText(reason, (address, bytes) =>
-          host.enter('sinter_gpu_lost', () => host.exports.sinter_gpu_lost(handle, address, bytes))));
-      }
-      return this.lostNow;
-    });
+    const self = new WeakRef(this);
+    void device.lost.then((info) => self.deref()?.loseDevice(info));
     device.addEventListener('uncapturederror', this.onUncaptured);
   }
 
@@ -215,6 +215,35 @@ class DeviceHost {
     this.reads.clear();
     this.release();
     this.gpu.forget(this.handle);
+  }
+
+  private loseDevice(info: GPUDeviceLostInfo): void {
+    const { host } = this;
+    const reason = `the WebGPU device was lost${info.reason === 'destroyed' ? ' (destroyed)' : ''}: ${info.message || 'no reason given'}`;
+    const loss = failure('DeviceLost', reason, 'run again: a new device is opened');
+    this.lostNow = loss;
+    if (!this.closed) {
+      this.gpu.guarded(() => host.withText(reason, (address, bytes) =>
+        host.enter('sinter_gpu_lost', () => host.exports.sinter_gpu_lost(this.handle, address, bytes))));
+    }
+    for (const tell of this.losing) tell(loss);
+    this.losing.clear();
+  }
+
+  /** `promise`, or the loss of the device if that comes first. */
+  private race<T>(promise: Promise<T>): Promise<T | Failure> {
+    if (this.lostNow) {
+      promise.catch(() => {});
+      return Promise.resolve(this.lostNow);
+    }
+    return new Promise((resolve, reject) => {
+      this.losing.add(resolve);
+      const done = <A>(settle: (value: A) => void) => (value: A) => {
+        this.losing.delete(resolve);
+        settle(value);
+      };
+      promise.then(done(resolve), done(reject));
+    });
   }
 
   /** Runs one block. A block's requests are answered together, so that they cost one call into the module. */
@@ -397,10 +426,8 @@ class DeviceHost {
       device.pushErrorScope('validation');
       module = device.createShaderModule({ code, label });
       device.popErrorScope().catch(() => {});
-      const pipeline = await Promise.race([
-        device.createComputePipelineAsync({ label, layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }), compute: { module, entryPoint: 'main' } }),
-        this.lost,
-      ]);
+      const pipeline = await this.race(device.createComputePipelineAsync(
+        { label, layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }), compute: { module, entryPoint: 'main' } }));
       if (pipeline === this.lostNow) return this.lostNow;
       if (!this.closed) this.pipelines.set(id, { pipeline: pipeline as GPUComputePipeline, layout });
       return undefined;
@@ -490,11 +517,10 @@ class DeviceHost {
   /** The promise's failure, if any; a lost device answers for a promise that would never end. */
   private async orLost(promise: Promise<Failure | undefined | void>): Promise<Failure | undefined> {
     try {
-      return (await Promise.race([promise, this.lost])) ?? undefined;
+      return (await this.race(promise)) ?? undefined;
     } catch (error) {
       // A rejection may come before the loss that caused it.
-      const pause = new Promise<undefined>((resolve) => setTimeout(resolve, 50));
-      const lost = await Promise.race([this.lost, pause]);
+      const lost = await this.race(new Promise<undefined>((resolve) => setTimeout(resolve, 50)));
       if (lost) return lost;
       throw error;
     }

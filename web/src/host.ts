@@ -37,13 +37,19 @@ interface Request {
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
+interface TurnPoster {
+  post(): void;
+  /** An open channel would keep everything that its listener knows. */
+  close(): void;
+}
+
 /** Runs a callback in a fresh turn of the event loop, soon: timers would be clamped to 4 ms. */
-function turnPoster(callback: () => void): () => void {
+function turnPoster(callback: () => void): TurnPoster {
   const immediate = globalThis.setImmediate as ((callback: () => void) => void) | undefined;
-  if (immediate) return () => immediate(callback);
+  if (immediate) return { post: () => immediate(callback), close() {} };
   const channel = new MessageChannel();
   channel.port1.onmessage = callback;
-  return () => channel.port2.postMessage(0);
+  return { post: () => channel.port2.postMessage(0), close: () => channel.port1.close() };
 }
 
 export class Host {
@@ -66,7 +72,7 @@ export class Host {
   private nextRequest = 1;
   private depth = 0;
   private turnPosted = false;
-  private readonly postTurn = turnPoster(() => {
+  private readonly turns = turnPoster(() => {
     this.turnPosted = false;
     if (!this.ended) this.enter('sinter_turn', () => this.exports.sinter_turn());
   });
@@ -252,7 +258,7 @@ export class Host {
         schedule_turn: () => {
           if (this.turnPosted) return;
           this.turnPosted = true;
-          this.postTurn();
+          this.turns.post();
         },
         event: (_engine: number) => {
           this.count('< event');
@@ -372,6 +378,7 @@ export class Host {
     this.kept = this.events();
     this.failure = this.ended = error;
     this.rejectAll(error);
+    this.turns.close();
     this.gpu.closeAll();
     return error;
   }

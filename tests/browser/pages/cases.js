@@ -35,7 +35,7 @@ async function pixels(url) {
 }
 
 /** Inputs by description: { npy: url }, { image: url, preprocess }, { values, shape }. */
-async function makeInput(engine, input) {
+export async function makeInput(engine, input) {
   if (input.npy) {
     const { data, shape } = await readNpy(input.npy);
     return new sinter.Tensor('float32', data, shape);
@@ -117,18 +117,18 @@ export async function answers({ model, images, labels, backend, top }) {
   }
 }
 
-const GEMM = '/models/generated/single_gemm.onnx';
+export const GEMM = '/models/generated/single_gemm.onnx';
 // A[1,4] of zeros gives C itself; any input does for tests of what surrounds a run.
 const zeros = () => ({ A: new sinter.Tensor('float32', new Float32Array(4), [1, 4]) });
 
-async function runOnce(session) {
+export async function runOnce(session) {
   const [name] = session.inputs.map((input) => input.name);
   const out = await session.run({ [name]: zeros().A });
   return Array.from(await out[session.outputs[0].name].data());
 }
 
 /** What went wrong with a promise, or nothing. */
-async function failureOf(promise) {
+export async function failureOf(promise) {
   try {
     await promise;
     return undefined;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to an engine while it works: closed, aborted, its device lost. Runs on a page and, but for the devices, in Node.
+import { GEMM, failureOf, makeInput, runOnce } from './cases.js';
+
+let sinter = globalThis.process?.versions?.node ? undefined : await import('/sinter/sinter.js');
+let gemm = GEMM;
+
+/** In Node the test says which package and file it means. */
+export function use(package_, model) {
+  sinter = package_;
+  gemm = model;
+}
+
+const inputOf = (session, value) => ({ [session.inputs[0].name]: new sinter.Tensor('float32', new Float32Array(4).fill(value), [1, 4]) });
+
+async function valuesOf(session, out) {
+  return Array.from(await (await out)[session.outputs[0].name].data());
+}
+
+/** Engines one after the other, each with a run; every one is closed in another state. */
+export async function cycles(count, backend) {
+  const sizes = [];
+  for (let i = 0; i < count; ++i) {
+    const engine = await sinter.createEngine({ backend });
+    const loading = engine.load(gemm);
+    if (i % 4 === 3) {
+      engine.close();
+      await failureOf(loading);
+      continue;
+    }
+    const session = await loading;
+    const running = session.run(inputOf(session, 1));
+    if (i % 4 === 2) {
+      engine.close();
+      await failureOf(running);
+      continue;
+    }
+    await running;
+    sizes.push(session.report.memory.wasm);
+    if (i % 4 === 1) session.close();
+    engine.close();
+  }
+  return { first: sizes[0], last: sizes.at(-1) };
+}
+
+/** Many runs in one engine: sessions come and go, and memory stays. */
+export async function sessions(count, backend) {
+  const engine = await sinter.createEngine({ backend });
+  const sizes = [];
+  for (let i = 0; i < count; ++i) {
+    const session = await engine.load(gemm);
+    const running = session.run(inputOf(session, 1));
+    if (i % 2) session.close();
+    const failure = await failureOf(running);
+    if (i % 2 === 0) session.close();
+    if (failure && failure.code !== 'Cancelled') throw new Error(failure.message);
+    const last = await engine.load(gemm);
+    sizes.push(last.report.memory.wasm);
+    last.close();
+  }
+  engine.close();
+  return { early: sizes[10], late: sizes.at(-1) };
+}
+
+/** Runs while another model loads, on two engines, and a session that is closed while it runs. */
+export async function busy(model, input, backend) {
+  const engines = await Promise.all([sinter.createEngine({ backend }), sinter.createEngine({ backend })]);
+  const [one, two] = await Promise.all(engines.map((engine) => engine.load(gemm)));
+  const loading = engines[0].load(model);
+  const during = await Promise.all([1, 2, 3].map((value) => valuesOf(one, one.run(inputOf(one, value)))));
+  const large = await loading;
+  const picture = { [large.inputs[0].name]: await makeInput(engines[0], input) };
+  const runs = [large.run(picture), large.run(picture)];
+  const other = valuesOf(two, two.run(inputOf(two, 4)));
+  large.close();
+  // What ran at that moment may end well; what waited does not.
+  const failures = (await Promise.all(runs.map(failureOf))).slice(1);
+  const after = await valuesOf(one, one.run(inputOf(one, 5)));
+  const values = [...during, await other, after];
+  // And an engine that is closed while it runs.
+  const pending = [two.run(inputOf(two, 1)), two.run(inputOf(two, 2)), engines[1].load(gemm)];
+  engines[1].close();
+  const closed = await Promise.all(pending.map(failureOf));
+  const still = await runOnce(one);
+  engines[0].close();
+  return { values, failures, closed, still };
+}
+
+/**
+ * Aborts after the k-th event of a load and a run, for each k until nothing is left to abort. What was aborted is Cancelled,
+ * and the run that follows in the same engine is right.
+ */
+export async function abortAtEachEvent(model, input, backend) {
+  let signal;
+  let left = Infinity;
+  const engine = await sinter.createEngine({ backend, onEvent: () => { if (--left === 0) signal.abort(); } });
+  const found = { cancelled: {}, other: [], points: 0, wrong: [] };
+  const whole = await engine.load(model);
+  const inputs = { [whole.inputs[0].name]: await makeInput(engine, input) };
+  const expected = await valuesOf(whole, whole.run(inputs));
+  const sizes = [];
+  for (let k = 1, more = true; more; ++k) {
+    signal = new AbortController();
+    left = k;
+    let stage = 'load';
+    const failure = await failureOf((async () => {
+      const session = await engine.load(model, { signal: signal.signal });
+      stage = 'run';
+      const values = await valuesOf(session, session.run(inputs, { signal: signal.signal })).finally(() => session.close());
+      if (JSON.stringify(values) !== JSON.stringify(expected)) throw new Error(`wrong values at event ${k}`);
+    })());
+    more = left <= 0;
+    left = Infinity;
+    ++found.points;
+    if (failure?.code === 'Cancelled') found.cancelled[stage] = (found.cancelled[stage] ?? 0) + 1;
+    else if (failure) found.other.push(failure.message);
+    const again = await valuesOf(whole, whole.run(inputs));
+    if (JSON.stringify(again) !== JSON.stringify(expected)) found.wrong.push(k);
+    sizes.push(whole.report.memory.wasm);
+  }
+  engine.close();
+  return { ...found, early: sizes[3], late: sizes.at(-1) };
+}
+
+/** No adapter at first. */
+export async function adapterComesLater() {
+  const { requestAdapter } = GPU.prototype;
+  GPU.prototype.requestAdapter = async () => null;
+  const failures = await Promise.all([1, 2].map(() => failureOf(sinter.createEngine({ backend: 'webgpu' }))));
+  GPU.prototype.requestAdapter = requestAdapter;
+  const engine = await sinter.createEngine({ backend: 'webgpu' });
+  const output = await runOnce(await engine.load(gemm));
+  engine.close();
+  return { failures, output };
+}
+
+/** The page destroys its device: what waits fails typed, what comes next is right. */
+export async function deviceDestroyed(model, input) {
+  const adapter = await navigator.gpu.requestAdapter();
+  const device = await adapter.requestDevice();
+  const engine = await sinter.createEngine({ backend: 'webgpu', device });
+  const session = await engine.load(model);
+  const inputs = { [session.inputs[0].name]: await makeInput(engine, input) };
+  const before = await valuesOf(session, session.run(inputs));
+  const waiting = [session.run(inputs), session.run(inputs)];
+  device.destroy();
+  const failures = await Promise.all(waiting.map(failureOf));
+  const queued = failures[1] ? undefined : await valuesOf(session, waiting[1]);
+  const after = await valuesOf(session, session.run(inputs));
+  const { report } = session;
+  engine.close();
+  return { before, failures, queued, after, report, events: engine.events() };
+}
+
+let kept;
+
+/** Loads and runs once, and leaves a run under way for the test to break into. */
+export async function beginCrash(model, input, backend) {
+  const engine = await sinter.createEngine({ backend });
+  const session = await engine.load(model);
+  const inputs = { [session.inputs[0].name]: await makeInput(engine, input) };
+  const before = await valuesOf(session, session.run(inputs));
+  const waiting = Array.from({ length: 20 }, () => failureOf(session.run(inputs)));
+  kept = { engine, session, inputs, waiting };
+  return { before };
+}
+
+export async function endCrash() {
+  const { engine, session, inputs, waiting } = kept;
+  const failures = (await Promise.all(waiting)).filter(Boolean);
+  const tries = [];
+  let after;
+  for (let i = 0; i < 5 && !after; ++i) {
+    const failure = await failureOf(session.run(inputs).then(async (out) => { after = await valuesOf(session, out); }));
+    if (failure) tries.push(failure);
+  }
+  const { report } = session;
+  engine.close();
+  return { failures, tries, after, report };
+}
