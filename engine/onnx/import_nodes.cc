@@ -7,16 +7,14 @@
 #include "engine/base/str.h"
 #include "engine/onnx/attributes.h"
 #include "engine/onnx/upgrade.h"
-#include "engine/ops/infer.h"
+#include "engine/ops/annotate.h"
 
 namespace sinter::onnx {
 namespace {
 
-constexpr size_t kMaxFoldedElements = 1024;  // shape arithmetic is smaller; weights are not folded here
-
 class Nodes {
  public:
-  explicit Nodes(Importing& state) : state_(state), graph_(state.graph) {}
+  explicit Nodes(Importing& state) : state_(state), graph_(state.graph), annotator_(state.graph) {}
   Result<> run();
 
  private:
@@ -25,20 +23,16 @@ class Nodes {
   Result<> import_one(size_t index);
   Result<Draft> draft(size_t index) const;
   Result<> add(size_t index, Draft draft);
-  Result<> infer(NodeId id);
-  void fold(const Node& node, std::span<const TensorInfo> inputs, std::span<const TensorInfo> outputs);
   /// Collects an Unsupported error; anything else ends the import.
   Result<> refuse(size_t index, Error error);
   Error unknown_operator(const NodeProto& node) const;
 
   const NodeProto& proto(size_t index) const { return state_.model.graph.nodes[index]; }
   static std::string_view domain_of(const NodeProto& node) { return node.domain == "ai.onnx" ? "" : node.domain; }
-  const Tensor* known(ValueId id);
 
   Importing& state_;
   Graph& graph_;
-  std::vector<Tensor> known_;                   // by value: small constants, aligned, computed ones included
-  std::vector<std::optional<DimValues>> dims_;  // by value: small integer tensors computed from symbolic shapes
+  Annotator annotator_;
 };
 
 /// A walk from consumers to producers with an explicit stack, since graphs may be thousands of nodes deep. Nodes that are
@@ -145,9 +139,11 @@ Result<Draft> Nodes::draft(size_t index) const {
     draft.inputs.push_back(name.empty() ? kNone : state_.ids.find(name)->second);
   }
   bool first = true;
+  const OpDef* op = find_op(domain_of(node), node.op);
+  const bool variadic = op && op->max_outputs < 0;  // all outputs count there, read or not
   for (const std::string_view name : node.outputs) {
     const ValueId id = name.empty() ? kNone : state_.ids.find(name)->second;
-    const bool keep = id != kNone && (state_.read[id] || first);
+    const bool keep = id != kNone && (state_.read[id] || first || variadic);
     first &= id == kNone;
     draft.outputs.push_back(keep ? id : kNone);
   }
@@ -206,79 +202,7 @@ Result<> Nodes::add(size_t index, Draft draft) {
     if (output != kNone) graph_.values[output].producer = id;
   }
   graph_.nodes.push_back(std::move(node));
-  return infer(id);
-}
-
-const Tensor* Nodes::known(ValueId id) {
-  if (known_.size() < graph_.values.size()) known_.resize(graph_.values.size());
-  const Tensor& constant = graph_.values[id].constant;
-  if (!known_[id] && constant && constant.nbytes() <= kMaxInferredConstantBytes) {
-    if (auto aligned = constant.aligned()) known_[id] = std::move(*aligned);
-  }
-  return known_[id] ? &known_[id] : nullptr;
-}
-
-Result<> Nodes::infer(NodeId id) {
-  const Node& node = graph_.nodes[id];
-  std::vector<TensorInfo> inputs(node.inputs.size());
-  for (const ValueId input : node.inputs) {
-    if (input != kNone) known(input);  // all of them first: pointers into known_ must stay
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i].present = node.inputs[i] != kNone;
-    if (!inputs[i].present) continue;
-    const Value& value = graph_.values[node.inputs[i]];
-    inputs[i].dtype = value.dtype;
-    inputs[i].shape = value.shape;
-    inputs[i].constant = known(node.inputs[i]);
-    if (node.inputs[i] < dims_.size() && dims_[node.inputs[i]]) inputs[i].dims = &*dims_[node.inputs[i]];
-  }
-  const std::vector<TensorInfo> outputs = SINTER_TRY(infer_node(node, inputs, false));
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (node.outputs[i] == kNone) continue;
-    Value& value = graph_.values[node.outputs[i]];
-    value.dtype = outputs[i].dtype;
-    value.shape = outputs[i].shape;
-  }
-  if (node.op->dims && node.outputs[0] != kNone && is_integer(outputs[0].dtype)) {
-    auto dims = node.op->dims(node, inputs);
-    dims_.resize(graph_.values.size());
-    dims_[node.outputs[0]] = std::move(dims);
-  }
-  fold(node, inputs, outputs);
-  return {};
-}
-
-/// Shape arithmetic on known dimensions is computed here, so that what follows it (Reshape, Slice, ...) is inferred too. The
-/// graph keeps the nodes: removing them is a pass's business.
-void Nodes::fold(const Node& node, std::span<const TensorInfo> inputs, std::span<const TensorInfo> outputs) {
-  if (inputs.empty() || !node.op->reference) return;
-  const auto small = [](const std::optional<Shape>& shape) {
-    if (!shape || !shape->is_static()) return false;
-    const auto numel = checked_numel(*shape);
-    return numel && static_cast<uint64_t>(*numel) <= kMaxFoldedElements;
-  };
-  std::vector<Tensor> shapes(inputs.size());
-  std::vector<const Tensor*> values(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].present) continue;
-    values[i] = inputs[i].constant;
-    if (node.op->shape_only && inputs[i].shape && inputs[i].shape->is_static()) {
-      shapes[i] = Tensor::view(inputs[i].dtype, *inputs[i].shape, {}, nullptr);
-      values[i] = &shapes[i];
-    } else if (!values[i] || !small(inputs[i].shape)) {
-      return;
-    }
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (node.outputs[i] != kNone && !small(outputs[i].shape)) return;
-  }
-  auto results = run_reference(node, values, outputs);
-  if (!results) return;  // the run will say the same, with the values that matter
-  if (known_.size() < graph_.values.size()) known_.resize(graph_.values.size());
-  for (size_t i = 0; i < results->size(); ++i) {
-    if (node.outputs[i] != kNone) known_[node.outputs[i]] = std::move((*results)[i]);
-  }
+  return annotator_.infer(id);
 }
 
 Result<> Nodes::run() {

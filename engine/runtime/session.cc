@@ -358,6 +358,20 @@ void capture_all(Graph& graph) {
   }
 }
 
+// Everything between the graph as it was written and the graph that is planned.
+Result<> run_passes(Graph& graph, const SessionOptions& options, trace::Log* trace) {
+  if (options.inject) SINTER_CHECK_OK(inject(graph, *options.inject));
+  if (!options.outputs.empty()) SINTER_CHECK_OK(choose_outputs(graph, options.outputs));
+  if (options.rewrite) SINTER_CHECK_OK(options.rewrite(graph));
+  // The reference backend runs the model as it is written.
+  passes::Options pass_options{options.fusion, options.off, options.stop_after_patch, trace};
+  if (options.backend != BackendChoice::reference) {
+    SINTER_CHECK_OK(passes::run(graph, pass_options));
+  }
+  if (options.capture) capture_all(graph);
+  return {};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& options,
@@ -374,29 +388,40 @@ Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const
     import_options.external_data = source.external;
     *graph = SINTER_TRY(onnx::import(model, import_options));
   }
-  if (options.inject) SINTER_CHECK_OK(inject(*graph, *options.inject));
-  if (!options.outputs.empty()) SINTER_CHECK_OK(choose_outputs(*graph, options.outputs));
-  if (options.rewrite) SINTER_CHECK_OK(options.rewrite(*graph));
-  // The reference backend runs the model as it is written.
-  passes::Options pass_options{options.fusion, options.off, options.stop_after_patch, trace};
-  if (options.backend != BackendChoice::reference) {
-    SINTER_CHECK_OK(passes::run(*graph, pass_options));
-  }
-  if (options.capture) capture_all(*graph);
+  SINTER_CHECK_OK(run_passes(*graph, options, trace));
   return graph;
 }
 
-Task<std::shared_ptr<Session>> open_session(std::shared_ptr<Engine> engine, ModelSource source,
-                                            SessionOptions options) {
+namespace {
+
+// From a file, or from a graph `made` in memory.
+Task<std::shared_ptr<Session>> open(std::shared_ptr<Engine> engine, ModelSource source, std::shared_ptr<Graph> made,
+                                    SessionOptions options) {
   trace::Span span(&engine->trace(), "load");
   const double start = trace::now_ms();
-  auto graph = SINTER_CO_TRY(load_graph(source, options, &engine->trace()));
+  std::shared_ptr<const Graph> graph = made;
+  if (made) {
+    SINTER_CO_CHECK_OK(run_passes(*made, options, &engine->trace()));
+  } else {
+    graph = SINTER_CO_TRY(load_graph(source, options, &engine->trace()));
+  }
   co_await next_turn();  // a page gets its thread back between reading and preparing
   SINTER_CO_CHECK_OK(options.cancel.check());
   auto session = std::make_shared<SessionImpl>(engine, std::move(graph), std::move(options));
   session->set_load_ms(trace::now_ms() - start);
   SINTER_CO_CHECK_OK(co_await engine->watchdog().guard(engine->executor(), session->open(session)));
   co_return std::shared_ptr<Session>(session);
+}
+
+}  // namespace
+
+Task<std::shared_ptr<Session>> open_session(std::shared_ptr<Engine> engine, ModelSource source,
+                                            SessionOptions options) {
+  return open(std::move(engine), std::move(source), nullptr, std::move(options));
+}
+
+Task<std::shared_ptr<Session>> open_session(std::shared_ptr<Engine> engine, Graph graph, SessionOptions options) {
+  return open(std::move(engine), {}, std::make_shared<Graph>(std::move(graph)), std::move(options));
 }
 
 }  // namespace sinter

@@ -93,6 +93,8 @@ class Session {
 };
 
 Task<std::shared_ptr<Session>> open_session(std::shared_ptr<Engine> engine, ModelSource source, SessionOptions options);
+/// The same for a graph made in memory: annotated with shapes, as import leaves it.
+Task<std::shared_ptr<Session>> open_session(std::shared_ptr<Engine> engine, Graph graph, SessionOptions options);
 
 /// Parses, imports and runs the passes, without a backend: for `inspect` and tools.
 Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& options,
