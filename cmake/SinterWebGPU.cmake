@@ -44,16 +44,18 @@ if(SINTER_WEBGPU)
 endif()
 
 function(sinter_use_webgpu target)
-  target_compile_definitions(${target} PUBLIC SINTER_HAVE_WEBGPU=${SINTER_HAVE_WEBGPU})
+  target_compile_definitions(${target} PUBLIC $<BUILD_INTERFACE:SINTER_HAVE_WEBGPU=${SINTER_HAVE_WEBGPU}>)
   if(NOT SINTER_HAVE_WEBGPU)
     return()
   endif()
   target_include_directories(${target} SYSTEM PRIVATE ${WEBGPU_INCLUDE_DIR})
-  # Tried in this order; "$ORIGIN" is the folder of the executable. Only the native device sees the absolute path, so that
-  # no other object depends on where the repository lies.
+  # Tried in this order; "$ORIGIN" is the folder of the executable, "$LIBRARY" that of libsinter.so. First the places of an
+  # installed package, then those of the build. Only the native device sees the absolute path, so that no other object
+  # depends on where the repository lies.
   cmake_path(RELATIVE_PATH WEBGPU_LIBRARY BASE_DIRECTORY ${CMAKE_BINARY_DIR} OUTPUT_VARIABLE relative)
   cmake_path(GET WEBGPU_LIBRARY FILENAME soname)
-  set(candidates "$ORIGIN/${relative}" "${WEBGPU_LIBRARY}" "${soname}")
+  set(candidates "$LIBRARY/sinter/${soname}" "$ORIGIN/../lib/sinter/${soname}" "$ORIGIN/${soname}" "$ORIGIN/${relative}"
+                 "${WEBGPU_LIBRARY}" "${soname}")
   list(JOIN candidates ":" candidates)
   set(device_sources ${SINTER_NATIVE_SOURCES})
   list(FILTER device_sources INCLUDE REGEX "^engine/gpu/")

@@ -30,6 +30,15 @@ std::string executable_folder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+// The folder of the object that holds this code (libsinter.so, or the executable), for "$LIBRARY".
+std::string library_folder() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void*>(&library_folder), &info) || !info.dli_fname) return ".";
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
 std::vector<std::string> candidates(const std::string& chosen) {
   if (!chosen.empty()) return {chosen};
   std::vector<std::string> paths;
@@ -39,7 +48,9 @@ std::vector<std::string> candidates(const std::string& chosen) {
     std::string path(rest.substr(0, colon));
     rest = colon == std::string_view::npos ? std::string_view{} : rest.substr(colon + 1);
     constexpr std::string_view kOrigin = "$ORIGIN";
+    constexpr std::string_view kLibrary = "$LIBRARY";
     if (path.starts_with(kOrigin)) path = executable_folder() + path.substr(kOrigin.size());
+    if (path.starts_with(kLibrary)) path = library_folder() + path.substr(kLibrary.size());
     paths.push_back(std::move(path));
   }
   return paths;
