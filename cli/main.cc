@@ -74,7 +74,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   const std::vector<Verb> verbs = {add_classify(app), add_run(app),     add_inspect(app), add_test(app),
                                    add_bench(app),    add_compare(app), add_bisect(app),  add_doctor(app),
-                                   add_ops(app),      add_passes(app)};
+                                   add_compile(app),  add_ops(app),     add_passes(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {

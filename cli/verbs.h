@@ -21,6 +21,7 @@ Verb add_bench(CLI::App& app);
 Verb add_bisect(CLI::App& app);
 Verb add_classify(CLI::App& app);
 Verb add_compare(CLI::App& app);
+Verb add_compile(CLI::App& app);
 Verb add_doctor(CLI::App& app);
 Verb add_inspect(CLI::App& app);
 Verb add_ops(CLI::App& app);

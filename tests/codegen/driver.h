@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs generated models against the ONNX files that they come from, bit for bit. tests/codegen_test.py writes the cases.
+#pragma once
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sinter/sinter.hpp>
+
+namespace driver {
+
+using Tensors = std::vector<sinter::HostTensor>;
+using Run = sinter::Task<Tensors> (*)(sinter::Engine engine, Tensors inputs);
+
+struct Case {
+  const char* name;
+  const char* model;   // path of the ONNX file
+  const char* inputs;  // file of the inputs: per tensor dtype u32, rank u32, dims i64, then the bytes
+  Run run;
+};
+
+inline Tensors read_inputs(const char* path) {
+  Tensors tensors;
+  std::ifstream file(path, std::ios::binary);
+  unsigned header[2];
+  while (file.read(reinterpret_cast<char*>(header), sizeof header)) {
+    sinter::Shape shape;
+    for (unsigned i = 0; i < header[1]; ++i) {
+      int64_t dim = 0;
+      file.read(reinterpret_cast<char*>(&dim), sizeof dim);
+      shape.push_back(dim);
+    }
+    auto tensor = sinter::HostTensor::zeros(static_cast<sinter::DType>(header[0]), shape);
+    if (!tensor) return {};
+    file.read(reinterpret_cast<char*>(tensor->mutable_bytes().data()),
+              static_cast<std::streamsize>(tensor->mutable_bytes().size()));
+    tensors.push_back(*tensor);
+  }
+  return tensors;
+}
+
+inline sinter::Task<Tensors> run_session(sinter::Engine engine, std::string model, Tensors inputs) {
+  auto session = co_await engine.load(std::move(model));
+  if (!session) co_return std::unexpected(session.error());
+  std::vector<sinter::NamedTensor> named;
+  const auto infos = session->inputs();
+  for (size_t i = 0; i < infos.size(); ++i) named.push_back({infos[i].name, inputs[i]});
+  auto outputs = co_await session->run(std::move(named));
+  if (!outputs) co_return std::unexpected(outputs.error());
+  Tensors tensors;
+  for (auto& output : *outputs) tensors.push_back(output.tensor);
+  co_return tensors;
+}
+
+inline bool same(const sinter::HostTensor& a, const sinter::HostTensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && a.bytes().size() == b.bytes().size() &&
+         (a.bytes().empty() || std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0);
+}
+
+inline std::string check(const sinter::Engine& engine, const Case& one) {
+  const Tensors inputs = read_inputs(one.inputs);
+  const auto expected = engine.wait(run_session(engine, one.model, inputs));
+  const auto actual = engine.wait(one.run(engine, inputs));
+  if (!expected) return "the ONNX file: " + sinter::to_string(expected.error());
+  if (!actual) return sinter::to_string(actual.error());
+  if (expected->size() != actual->size()) return "another number of outputs";
+  for (size_t i = 0; i < actual->size(); ++i) {
+    if (!same((*expected)[i], (*actual)[i])) return "output " + std::to_string(i) + " differs";
+  }
+  return {};
+}
+
+inline sinter::Engine make_engine(std::string_view backend) {
+  sinter::EngineOptions options;
+  options.threads = 1;
+  options.backend = backend == "webgpu" ? sinter::Backend::webgpu
+                    : backend == "cpu"  ? sinter::Backend::cpu
+                                        : sinter::Backend::reference;
+  return sinter::Engine(options);
+}
+
+}  // namespace driver
