@@ -19,8 +19,6 @@
 namespace sinter::cli {
 namespace {
 
-constexpr Tolerance kDefault{1e-3, 1e-4};
-
 void print_text(const diag::BisectResult& result) {
   switch (result.kind) {
     case diag::BisectResult::Kind::none:
@@ -94,7 +92,7 @@ Result<diag::Repro> write_repro(const Options& options, Diagnosis& diagnosis, co
   SINTER_CHECK_OK(clear_repro(folder));
   const diag::Repro repro = SINTER_TRY(diagnosis.runner->wait(
       diag::make_repro(diagnosis.engine, diagnosis.file.source(), found, diagnosis.a, diagnosis.b, diagnosis.inputs,
-                       options.common.tolerance(kDefault), &kept)));
+                       tolerance_for(options, diagnosis), &kept)));
   const diag::ReportContext context = report_context(options, diagnosis);
   for (const diag::File& file : repro.files) SINTER_CHECK_OK(write_file(folder / file.name, file.bytes));
   SINTER_CHECK_OK(write_file(folder / "report.md", report_markdown(found, repro, diagnosis.a, diagnosis.b, context)));
@@ -108,7 +106,7 @@ Result<Outcome> bisect(const Options& options) {
   diag::KeptRuns kept;
   const auto result = SINTER_TRY(
       diagnosis.runner->wait(diag::bisect(diagnosis.engine, diagnosis.file.source(), diagnosis.a, diagnosis.b,
-                                          diagnosis.inputs, options.common.tolerance(kDefault), &kept)));
+                                          diagnosis.inputs, tolerance_for(options, diagnosis), &kept)));
   if (!options.common.json) print_text(result);
   const bool none = result.kind == diag::BisectResult::Kind::none;
   const bool writes = !none && !options.repro.empty();

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// sinter compare MODEL --a SPEC --b SPEC
+// sinter compare MODEL --a SPEC --b SPEC [--svg FILE]
 #include "engine/diag/compare.h"
 
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "cli/diagnosis.h"
 #include "cli/verbs.h"
 #include "engine/base/str.h"
+#include "engine/diag/plot.h"
 
 namespace sinter::cli {
 namespace {
-
-// Two correct float32 backends differ by rounding that grows along the network.
-constexpr Tolerance kDefault{1e-3, 1e-4};
 
 void print_text(const diag::CompareResult& result) {
   std::printf("%-48s %-22s %12s %12s %10s\n", "node", "operator", "max abs", "max rel", "cosine");
@@ -33,11 +34,25 @@ void print_text(const diag::CompareResult& result) {
   if (first.nodes.size() > 1) std::printf("  the fused step of: %s\n", StrJoin(first.nodes, ", ").c_str());
 }
 
-Result<Outcome> compare(const DiagnosisOptions& options) {
+struct Options : DiagnosisOptions {
+  std::string svg;
+};
+
+Result<> write_plot(const Options& options, const diag::CompareResult& result) {
+  std::ofstream file(options.svg, std::ios::binary);
+  file << diag::plot_svg(result, StrCat(std::filesystem::path(options.model).filename().string(), ": ", options.a,
+                                        " against ", options.b));
+  file.close();
+  if (file) return {};
+  return fail(Code::Io, StrCat("cannot write '", options.svg, "': ", std::strerror(errno)),
+              "check the folder and the free space");
+}
+
+Result<Outcome> compare(const Options& options) {
   Diagnosis diagnosis = SINTER_TRY(start_diagnosis(options));
   const auto result = SINTER_TRY(
       diagnosis.runner->wait(diag::compare(diagnosis.engine, diagnosis.file.source(), diagnosis.a, diagnosis.b,
-                                           std::move(diagnosis.inputs), options.common.tolerance(kDefault))));
+                                           std::move(diagnosis.inputs), tolerance_for(options, diagnosis))));
   Json nodes = Json::array();
   for (const diag::NodeRow& row : result.nodes) {
     if (!row.compared) continue;
@@ -48,6 +63,7 @@ Result<Outcome> compare(const DiagnosisOptions& options) {
                      {"max_rel", number(row.max_rel)},
                      {"cosine", number(row.cosine)}});
   }
+  if (!options.svg.empty()) SINTER_CHECK_OK(write_plot(options, result));
   if (!options.common.json) print_text(result);
   Outcome outcome{{{"equal", result.equal}, {"first", nullptr}, {"nodes", nodes}, {"runs", result.runs}},
                   result.equal ? kRight : kWrongAnswer};
@@ -58,10 +74,11 @@ Result<Outcome> compare(const DiagnosisOptions& options) {
 }  // namespace
 
 Verb add_compare(CLI::App& app) {
-  auto options = std::make_shared<DiagnosisOptions>();
+  auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("compare", "run a model in two ways and find the first node that differs");
   verb->add_option("--a", options->a, "the first way: backend=..,fusion=..,off=P+Q")->required()->type_name("SPEC");
   verb->add_option("--b", options->b, "the second way; --inject acts here")->required()->type_name("SPEC");
+  verb->add_option("--svg", options->svg, "write a plot of the error at every node")->type_name("FILE");
   add_diagnosis(*verb, *options);
   return {verb, [options] { return compare(*options); }, [options] { return options->common.json; }};
 }

@@ -92,6 +92,11 @@ Result<Diagnosis> start_diagnosis(const DiagnosisOptions& options) {
   return diagnosis;
 }
 
+Tolerance tolerance_for(const DiagnosisOptions& options, const Diagnosis& diagnosis) {
+  const bool half = diagnosis.a.dtype == DType::f16 || diagnosis.b.dtype == DType::f16;
+  return options.common.tolerance(half ? Tolerance{2e-2, 2e-2} : Tolerance{1e-3, 1e-4});
+}
+
 Json to_json(const diag::Difference& first) {
   return {{"node", first.node},   {"op", first.op},       {"nodes", first.nodes}, {"shapes", first.shapes},
           {"index", first.index}, {"a", number(first.a)}, {"b", number(first.b)}};

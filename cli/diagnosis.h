@@ -37,6 +37,9 @@ struct Diagnosis {
 };
 Result<Diagnosis> start_diagnosis(const DiagnosisOptions& options);
 
+/// Two correct float32 backends differ by rounding that grows along the network; half precision rounds more.
+Tolerance tolerance_for(const DiagnosisOptions& options, const Diagnosis& diagnosis);
+
 Json to_json(const diag::Difference& first);
 
 /// The spec as flags of other verbs: "--backend cpu --fusion off --inject 'a b=wrong'".

@@ -1,17 +1,31 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Faults injected at sampled nodes are attributed to exactly those nodes, by compare, by bisect and by the error itself."""
+"""compare and bisect on whole models: faults at sampled nodes are attributed to exactly those nodes, and what bisect writes is a
+test that ONNX Runtime loads, that the bad way fails and the good way passes."""
 import json
+import os
 import pathlib
 import random
 import subprocess
+import sys
+import tempfile
+import time
 import unittest
+import xml.etree.ElementTree
 
+import numpy as np
 import onnx
+import onnxruntime
+from onnx import numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+import sweep  # noqa: E402
+
 SINTER = ROOT / "build/native/sinter"
-MODELS = [ROOT / "models/fashion/mobilenetv2_fashion.onnx", ROOT / "models/fashion/squeezenet1_1_fashion.onnx"]
+MOBILENET = ROOT / "models/fashion/mobilenetv2_fashion.onnx"
+SQUEEZENET = ROOT / "models/fashion/squeezenet1_1_fashion.onnx"
+MODELS = [MOBILENET, SQUEEZENET]
 
 
 def nodes_of(model):
@@ -20,69 +34,194 @@ def nodes_of(model):
     return [node.name or node.output[0] for node in graph.node if node.op_type not in ("Constant", "Dropout")]
 
 
-def sinter(*arguments):
-    done = subprocess.run([SINTER, *map(str, arguments), "--json"], capture_output=True, text=True, timeout=300)
+def sinter(*arguments, env=None):
+    done = subprocess.run([SINTER, *map(str, arguments), "--json"], capture_output=True, text=True, timeout=300, env=env)
     return done.returncode, json.loads(done.stdout)
 
 
-class Attribution(unittest.TestCase):
-    def sample(self, model, count):
-        return random.Random(5).sample(nodes_of(model), count)
+def sample(model, count):
+    return random.Random(5).sample(nodes_of(model), count)
 
-    def test_compare_names_the_node(self):
-        for model in MODELS:
-            for kind in ("wrong", "nan"):
-                for node in self.sample(model, 10):
-                    with self.subTest(model=model.name, kind=kind, node=node):
-                        code, result = sinter("compare", model, "--a", "backend=cpu", "--b", "backend=cpu",
-                                              "--inject", f"{node}={kind}")
-                        self.assertEqual(code, 1)
-                        self.assertFalse(result["equal"])
-                        self.assertEqual(result["first"]["node"], node)
+
+def check_with_onnxruntime(test, folder):
+    """ONNX Runtime loads the case and computes its outputs."""
+    model = onnx.load(folder / "model.onnx")
+    onnx.checker.check_model(model)
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+
+    def read(kind, index):
+        return numpy_helper.to_array(onnx.load_tensor(folder / f"test_data_set_0/{kind}_{index}.pb"))
+
+    feed = {value.name: read("input", i) for i, value in enumerate(session.get_inputs())}
+    outputs = session.run(None, feed)
+    test.assertGreater(len(outputs), 0)
+    for i, output in enumerate(outputs):
+        np.testing.assert_allclose(output, read("output", i), rtol=1e-3, atol=1e-4)
+
+
+class Attribution(unittest.TestCase):
+    def test_sampled_nodes_of_three_networks(self):
+        for backend in ("cpu", "webgpu"):
+            for model in sweep.MODELS:
+                with self.subTest(model=model, backend=backend):
+                    rows, code = sweep.attribution_of(model, backend, sample=10)
+                    self.assertEqual([row for row in rows if not row["attributed"]], [])
+                    self.assertEqual(code, 0)
+                    self.assertEqual({kind: counts["nodes"] for kind, counts in sweep.summary(rows).items()},
+                                     {"wrong": 10, "nan": 10, "error": 10})
 
     def test_compare_names_the_node_across_backends(self):
         for model in MODELS:
-            for node in self.sample(model, 2):
+            for node in sample(model, 2):
                 with self.subTest(model=model.name, node=node):
                     code, result = sinter("compare", model, "--a", "backend=cpu", "--b", "backend=webgpu",
                                           "--inject", f"{node}=wrong")
                     self.assertEqual((code, result["first"]["node"]), (1, node))
 
-    def test_bisect_names_the_node(self):
-        for model in MODELS:
-            for kind in ("wrong", "nan", "error"):
-                node = self.sample(model, 4)[-1]
-                with self.subTest(model=model.name, kind=kind, node=node):
-                    code, result = sinter("bisect", model, "--good", "backend=cpu", "--bad", "backend=cpu",
-                                          "--inject", f"{node}={kind}")
-                    self.assertEqual(code, 1)
-                    self.assertEqual((result["kind"], result["node"]), ("node", node))
-                    self.assertLessEqual(result["runs"], 2 * len(nodes_of(model)).bit_length() + 4)
-
     def test_the_error_names_the_node(self):
         for model in MODELS:
             for backend in ("cpu", "webgpu", "reference"):
-                node = self.sample(model, 3)[-1]
+                node = sample(model, 3)[-1]
                 with self.subTest(model=model.name, backend=backend, node=node):
                     code, result = sinter("run", model, "--backend", backend, "--inject", f"{node}=error")
                     self.assertEqual(code, 4)
                     self.assertIn(f"'{node}'", result["error"]["message"])
 
     def test_a_hang_is_a_timeout_that_names_the_node(self):
-        node = self.sample(MODELS[0], 1)[0]
+        node = sample(MOBILENET, 1)[0]
         for backend in ("cpu", "webgpu"):
-            code, result = sinter("run", MODELS[0], "--backend", backend, "--inject", f"{node}=hang", "--timeout", 500)
+            code, result = sinter("run", MOBILENET, "--backend", backend, "--inject", f"{node}=hang", "--timeout", 500)
             self.assertEqual((code, result["error"]["code"]), (4, "Timeout"))
             self.assertIn(node, result["error"]["message"])
 
+
+class Compare(unittest.TestCase):
     def test_equal_ways_are_equal(self):
         for a, b in [("backend=reference", "backend=cpu"), ("backend=cpu,fusion=off", "backend=webgpu"),
-                     ("backend=cpu", "backend=cpu,off=to_channels_last")]:
-            code, result = sinter("compare", MODELS[1], "--a", a, "--b", b)
+                     ("backend=cpu,threads=1", "backend=cpu,threads=2,off=to_channels_last+fuse_epilogue")]:
+            code, result = sinter("compare", SQUEEZENET, "--a", a, "--b", b)
             self.assertEqual((code, result["equal"], result["first"]), (0, True, None))
             self.assertGreater(len(result["nodes"]), 60)
-        code, result = sinter("bisect", MODELS[1], "--good", "backend=reference", "--bad", "backend=cpu")
-        self.assertEqual((code, result["kind"]), (0, "none"))
+
+    def test_half_precision(self):
+        for backend in ("cpu", "webgpu"):
+            code, result = sinter("compare", SQUEEZENET, "--a", "backend=cpu", "--b", f"backend={backend},dtype=f16",
+                                  "--rtol", 0.05, "--atol", 0.05)
+            with self.subTest(backend=backend):
+                self.assertNotIn("error", result)
+                largest = max(row["max_abs"] for row in result["nodes"])
+                # It is half precision, and no worse than that.
+                self.assertGreater(largest, 1e-3)
+                self.assertGreater(min(row["cosine"] for row in result["nodes"]), 0.999)
+                self.assertEqual(len(result["nodes"]), len(nodes_of(SQUEEZENET)))
+
+    def test_half_precision_where_the_device_has_none(self):
+        driver = "/usr/lib/chromium/vk_swiftshader_icd.json"
+        if not pathlib.Path(driver).exists():
+            self.skipTest("SwiftShader is not installed")
+        env = {key: value for key, value in os.environ.items() if not key.startswith("VK_")}
+        code, result = sinter("compare", SQUEEZENET, "--a", "backend=cpu", "--b", "backend=webgpu,dtype=f16",
+                              env=env | {"VK_DRIVER_FILES": driver, "VK_ICD_FILENAMES": driver})
+        self.assertEqual((code, result["error"]["code"]), (3, "Unsupported"))
+        self.assertIn("shader-f16", result["error"]["message"])
+        self.assertIn("backend=cpu", result["error"]["hint"])
+
+    def test_the_plot_marks_the_first_difference(self):
+        node = sample(MOBILENET, 1)[0]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "errors.svg")
+            code, result = sinter("compare", MOBILENET, "--a", "backend=cpu", "--b", "backend=cpu", "--inject",
+                                  f"{node}=wrong", "--svg", path)
+            self.assertEqual(code, 1)
+            root = xml.etree.ElementTree.parse(path).getroot()
+        texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+        marked = [text for text in texts if text.startswith("▶")]
+        self.assertEqual(len(marked), 1)
+        self.assertIn(node[-20:], marked[0])
+        circles = list(root.iter("{http://www.w3.org/2000/svg}circle"))
+        self.assertEqual(len(circles), 2 * len(result["nodes"]))
+
+    def test_bad_specs_are_refused(self):
+        for spec in ("dtype=f8", "threads=none", "fusion=maybe", "backend", "colour=red"):
+            code, result = sinter("compare", SQUEEZENET, "--a", "backend=cpu", "--b", spec)
+            self.assertEqual((code, result["error"]["code"]), (3, "InvalidInput"), spec)
+
+
+class Bisect(unittest.TestCase):
+    def bisect(self, model, kind, node, folder, backend="cpu"):
+        start = time.monotonic()
+        code, result = sinter("bisect", model, "--good", "backend=cpu", "--bad", f"backend={backend}", "--inject",
+                              f"{node}={kind}", "--repro", folder, "--timeout", 120000)
+        self.assertEqual(code, 1, result)
+        self.assertEqual((result["kind"], result["node"], result["nodes"]), ("node", node, [node]))
+        self.assertEqual(result["repro"], str(folder))
+        self.assertLessEqual(result["runs"], 2 * np.log2(len(nodes_of(model))) + 4)
+        return time.monotonic() - start
+
+    def check_repro(self, folder, kind, node, backend="cpu"):
+        check_with_onnxruntime(self, folder)
+        self.assertLess((folder / "model.onnx").stat().st_size, 20_000)
+        code, result = sinter("test", folder, "--backend", backend, "--inject", f"{node}={kind}")
+        self.assertEqual((code, result["failed"]), (1, 1))
+        code, result = sinter("test", folder, "--backend", "cpu")
+        self.assertEqual((code, result["passed"]), (0, 1))
+        report = json.loads((folder / "report.json").read_text())
+        self.assertEqual((report["kind"], report["node"], report["inject"]), ("node", node, f"{node}={kind}"))
+        self.assertEqual([row["node"] for row in report["repro"]], [node])
+        if kind == "error":
+            self.assertIn("an error was injected here", report["failure"])
+        else:
+            self.assertGreater(report["differing"], 0)
+        if backend == "webgpu":
+            self.assertTrue(all("@compute" in kernel["wgsl"] for kernel in report["kernels"]))
+        text = (folder / "report.md").read_text()
+        for needed in (node, "## Configuration", "backend=cpu", "sinter test", "sinter bisect"):
+            self.assertIn(needed, text)
+
+    def test_the_repro_fails_the_bad_way_and_passes_the_good_way(self):
+        with tempfile.TemporaryDirectory() as base:
+            for model in MODELS:
+                for kind, node in zip(("wrong", "nan", "error"), sample(model, 3)):
+                    with self.subTest(model=model.name, kind=kind, node=node):
+                        folder = pathlib.Path(base, model.stem, kind)
+                        self.assertLess(self.bisect(model, kind, node, folder), 30)
+                        self.check_repro(folder, kind, node)
+
+    def test_a_repro_on_webgpu_shows_the_shader(self):
+        node = next(name for name in nodes_of(MOBILENET) if name.endswith("conv.1/conv.1.0/Conv"))
+        with tempfile.TemporaryDirectory() as base:
+            self.bisect(MOBILENET, "wrong", node, pathlib.Path(base), "webgpu")
+            self.check_repro(pathlib.Path(base), "wrong", node, "webgpu")
+            self.assertIn("@compute", pathlib.Path(base, "report.md").read_text())
+
+    def test_a_second_repro_replaces_the_first_but_no_other_folder(self):
+        first, second = sample(SQUEEZENET, 2)
+        with tempfile.TemporaryDirectory() as base:
+            for node in (first, second):
+                self.bisect(SQUEEZENET, "nan", node, pathlib.Path(base))
+            self.check_repro(pathlib.Path(base), "nan", second)
+        with tempfile.TemporaryDirectory() as base:
+            pathlib.Path(base, "mine.txt").write_text("x")
+            code, result = sinter("bisect", SQUEEZENET, "--good", "backend=cpu", "--bad", "backend=cpu", "--inject",
+                                  f"{first}=nan", "--repro", base)
+            self.assertEqual((code, result["error"]["code"]), (3, "Io"))
+
+    def test_agreement_is_none(self):
+        code, result = sinter("bisect", SQUEEZENET, "--good", "backend=reference", "--bad", "backend=cpu")
+        self.assertEqual((code, result["kind"], result["repro"]), (0, "none", None))
+
+    def test_repros_of_broken_kernels_and_passes(self):
+        with tempfile.TemporaryDirectory() as base:
+            subprocess.run([ROOT / "build/native/tests/test_broken", "--gtest_brief=1"], check=True, capture_output=True,
+                           env=os.environ | {"SINTER_REPRO_DIR": base}, timeout=300)
+            cases = sorted(pathlib.Path(base).iterdir())
+            self.assertGreaterEqual(len(cases), 4)
+            for case in cases:
+                with self.subTest(case=case.name):
+                    check_with_onnxruntime(self, case)
+            # Nothing is broken in the command line tool.
+            code, result = sinter("test", base, "--backend", "cpu")
+            self.assertEqual((code, result["passed"]), (0, len(cases)))
 
 
 if __name__ == "__main__":

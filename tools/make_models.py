@@ -24,7 +24,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 SEED = 20240
 EPSILON = 1e-5
-SIZE = 224
+SIZE = 224  # of images; --size changes it
+WIDTH = 64  # channels of ResNet-50's first stage; --width changes it
 CLASSES = 1000
 OPSET = 13
 
@@ -160,8 +161,9 @@ def squeezenet(net, first, pool_after):
 
 
 def resnet50(net):
-    x = net.max_pool(net.relu(net.conv("input", "conv1", 64, 7, stride=2, pad=3)), 3, 2, pad=1)
-    for layer, (planes, blocks) in enumerate([(64, 3), (128, 4), (256, 6), (512, 3)], start=1):
+    x = net.max_pool(net.relu(net.conv("input", "conv1", WIDTH, 7, stride=2, pad=3)), 3, 2, pad=1)
+    for layer, (factor, blocks) in enumerate([(1, 3), (2, 4), (4, 6), (8, 3)], start=1):
+        planes = factor * WIDTH
         for block in range(blocks):
             name, stride = f"layer{layer}.{block}", 2 if block == 0 and layer > 1 else 1
             y = net.relu(net.conv(x, name + ".conv1", planes, 1))
@@ -214,7 +216,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.add_argument("--out", required=True, type=pathlib.Path, metavar="DIR")
+    parser.add_argument("--size", type=int, default=SIZE, help="height and width of the images (default %(default)s)")
+    parser.add_argument("--width", type=int, default=WIDTH,
+                        help="channels of ResNet-50's first stage (default %(default)s)")
     arguments = parser.parse_args()
+    globals().update(SIZE=arguments.size, WIDTH=arguments.width)
     unknown = set(arguments.names) - MODELS.keys()
     if unknown:
         parser.error(f"unknown model {', '.join(sorted(unknown))}; there are {', '.join(MODELS)}")
