@@ -111,7 +111,9 @@ Verdict all_right(const DoctorReport& report, const DoctorOptions& options) {
     return {true, StrCat(subject, " on the CPU", agreed, "; WebGPU does not work here: ", adapter.reason),
             adapter.hint};
   }
-  const std::string where = adapter.info.description.empty() ? adapter.info.device : adapter.info.description;
+  // Browsers give away as little as they can.
+  std::string where = adapter.info.description.empty() ? adapter.info.device : adapter.info.description;
+  if (where.empty()) where = StrCat(adapter.info.vendor, " ", adapter.info.architecture);
   const std::string both = options.backend == BackendChoice::webgpu ? " on WebGPU (" : " on the CPU and on WebGPU (";
   if (adapter.info.software) {
     return {true,

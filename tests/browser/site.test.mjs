@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo page, as a visitor uses it. SINTER_SCREENSHOT names a file for a picture of it.
+// The site's pages, as a visitor uses them. SINTER_SCREENSHOT and SINTER_SCREENSHOT_DOCTOR name files for pictures of them.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { ROOT, SITE_MOUNTS, startServer } from '../../site/serve.mjs';
 import { existsSync, forbidWaiting, generated, join, launch } from './harness.mjs';
@@ -94,6 +95,11 @@ describe('the demo page', () => {
     assert.notEqual(await colour(), light);
   }));
 
+  test('leads to the doctor', () => onSite('?backend=cpu', async (page) => {
+    await page.getByRole('link', { name: /doctor/i }).click();
+    await page.waitForURL('**/doctor.html');
+  }));
+
   test('has its picture taken', { skip: !process.env.SINTER_SCREENSHOT && 'SINTER_SCREENSHOT is not set' }, () => {
     const model = existsSync(generated('efficientnet_lite0.onnx')) ? '?model=efficientnet_lite0' : '?sample=9';
     return onSite(`${model}&backend=webgpu`, async (page) => {
@@ -105,4 +111,61 @@ describe('the demo page', () => {
       await page.screenshot({ path: process.env.SINTER_SCREENSHOT, fullPage: true });
     }, { viewport: { width: 1000, height: 720 }, colorScheme: 'light' });
   });
+});
+
+describe("the doctor's page", () => {
+  const examined = (page) => page.waitForSelector('body[data-state="done"]');
+  const MODEL = join(ROOT, 'models/fashion/squeezenet1_1_fashion.onnx');
+
+  test('examines the browser, then a model that is dropped', () => onSite('doctor.html?operators=off', async (page, problems) => {
+    await examined(page);
+    assert.match(await page.locator('#verdict').innerText(), /^Models run on the CPU/);
+    assert.match(await page.locator('#adapter').innerText(), /numeric test\s+right/);
+    assert.match(await page.locator('#browser').innerText(), /compiler\s+clang/);
+    await page.setInputFiles('#file', MODEL);
+    await page.waitForSelector('#model table');
+    await examined(page);
+    const text = await page.locator('#model').innerText();
+    assert.match(text, /squeezenet1_1_fashion\.onnx: 65 nodes/);
+    assert.match(text, /agrees with the reference/);
+    assert.match(await page.locator('#verdict').innerText(), /agrees with the reference/);
+    await page.locator('#model summary').click();
+    for (const stage of ['parse', 'import', 'plan', 'warm-up']) await page.getByRole('cell', { name: stage, exact: true }).first().waitFor();
+    if (process.env.SINTER_SCREENSHOT_DOCTOR) await page.screenshot({ path: process.env.SINTER_SCREENSHOT_DOCTOR, fullPage: true });
+    assert.deepEqual(problems, []);
+  }));
+
+  test('says what is wrong with a file that is no model', () => onSite('doctor.html?operators=off', async (page) => {
+    await examined(page);
+    await page.setInputFiles('#file', join(ROOT, 'models/fashion/images/fashion_1.png'));
+    await page.waitForFunction(() => /PNG picture/.test(document.querySelector('#verdict').textContent));
+    assert.match(await page.locator('#verdict').getAttribute('class'), /bad/);
+    assert.match(await page.locator('#hint').innerText(), /What to do: /);
+  }));
+
+  test('copies and downloads the report, and stops', () => onSite('doctor.html?operators=off', async (page) => {
+    await examined(page);
+    await page.locator('#copy').click();
+    await page.waitForFunction(() => document.querySelector('#copy').textContent === 'Copied');
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    assert.match(copied, /^\*\*models run on the CPU/);
+    assert.match(copied, /- sinter: \d/);
+    assert.match(copied, /- adapter features: /);
+    const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#download').click()]);
+    assert.equal(download.suggestedFilename(), 'sinter-doctor.json');
+    const report = JSON.parse(readFileSync(await download.path(), 'utf8'));
+    assert.ok(report.healthy && report.versions.browser && report.adapter.limits);
+    await page.locator('#operators').check();
+    await page.locator('#again').click();
+    await page.waitForFunction(() => /operator cases/.test(document.querySelector('#verdict').textContent));
+    await page.locator('#stop').click();
+    await page.waitForSelector('body[data-state="failed"]');
+    assert.equal(await page.locator('#verdict').innerText(), 'Stopped.');
+  }, { permissions: ['clipboard-read', 'clipboard-write'] }));
+
+  test('fits a telephone', () => onSite('doctor.html?operators=off', async (page) => {
+    await examined(page);
+    const { scroll, width } = await page.evaluate(() => ({ scroll: document.documentElement.scrollWidth, width: innerWidth }));
+    assert.ok(scroll <= width, `${scroll} pixels in a window of ${width}`);
+  }, { viewport: { width: 360, height: 700 }, isMobile: true, hasTouch: true }));
 });
