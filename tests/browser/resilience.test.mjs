@@ -116,6 +116,17 @@ describe('devices', () => {
     assert.ok(events.some(({ stage, detail }) => stage === 'open adapter' && detail === "the caller's device"));
   }));
 
+  test('an error that nothing caught and a map that is refused fail the run, never with zeros', () => onPage(async (page) => {
+    const { uncaptured, afterUncaptured, maps, afterMap } = await page.callIn('resilience', 'deviceFailures');
+    assert.equal(uncaptured?.code, 'Gpu');
+    assert.match(uncaptured.message, /the device reported/);
+    for (const failure of maps) {
+      assert.equal(failure?.code, 'Gpu');
+      assert.match(failure.message, /no map today/);
+    }
+    for (const output of [afterUncaptured, afterMap]) assert.equal(compare(output, ZERO), undefined);
+  }, { allowed: /MapRead|MAP_READ|usage/i }));
+
   for (const backend of ['webgpu', 'auto']) {
     test(`a crash of the GPU process (${backend})`, async () => {
       // A browser of its own: after some crashes it would do without a GPU.

@@ -7,7 +7,7 @@ import { integer, type Rule } from './options.js';
 import { checkedInputs, packTensors, type Tensors } from './session.js';
 import { freeFiles, readFiles, withFiles, type ModelFiles, type ModelSource } from './source.js';
 
-export interface DiagnosisOptions extends Omit<EngineOptions, 'backend' | 'threads'>, Omit<LoadOptions, 'fusion' | 'off'> {
+export interface DiagnosisOptions extends Omit<EngineOptions, 'backend' | 'threads'>, Omit<LoadOptions, 'fusion' | 'off' | 'injectDevice'> {
   /** Two values are equal within atol + rtol * |expected|; by default 1e-4 and 1e-3. */
   rtol?: number;
   atol?: number;
@@ -17,7 +17,8 @@ export interface DiagnosisOptions extends Omit<EngineOptions, 'backend' | 'threa
 
 const tolerance: Rule = ['a number of at least 0', (value) => typeof value === 'number' && value >= 0];
 const { backend, threads, ...engineRules } = ENGINE_OPTIONS;
-const { fusion, off, ...loadRules } = LOAD_OPTIONS;
+const { fusion, off, injectDevice, ...loadRules } = LOAD_OPTIONS;
+void [backend, threads, injectDevice];
 export const DIAGNOSIS_OPTIONS: Readonly<Record<keyof DiagnosisOptions, Rule>> = {
   ...engineRules, ...loadRules, rtol: tolerance, atol: tolerance, seed: integer(Number.MAX_SAFE_INTEGER, 'an integer of at least 0'),
 };

@@ -35,6 +35,8 @@ export interface LoadOptions {
   onProgress?: (progress: Progress) => void;
   /** A fault to test the diagnosis with: what the node computes is wrong or NaN, it fails, or it never ends. */
   inject?: `${string}=${'wrong' | 'nan' | 'error' | 'hang'}`;
+  /** Likewise of the device: it is lost or out of memory at a step (its number, or a node's name), or there is none. */
+  injectDevice?: `${'lost' | 'oom'}@${string}` | 'no-adapter';
 }
 
 export type EngineState = 'initialising' | 'ready' | 'closed' | 'dead';
@@ -52,10 +54,13 @@ export const ENGINE_OPTIONS = {
   powerPreference: oneOf('low-power', 'high-performance'),
 } as const satisfies Record<keyof EngineOptions, Rule>;
 
+const deviceFault: Rule = ['lost@STEP, oom@STEP or no-adapter',
+  (value) => typeof value === 'string' && /^((lost|oom)@.+|no-adapter)$/s.test(value)];
+
 const DIMENSION = integer(Number.MAX_SAFE_INTEGER, 'an integer of at least 0');
 
 export const LOAD_OPTIONS = {
-  fusion: flag, off: names, dims: record, externalData: record, signal: abortSignal, onProgress: callback, inject: fault,
+  fusion: flag, off: names, dims: record, externalData: record, signal: abortSignal, onProgress: callback, inject: fault, injectDevice: deviceFault,
 } as const satisfies Record<keyof LoadOptions, Rule>;
 
 /** Options cross as lines KEY=VALUE. */
@@ -115,7 +120,7 @@ export class Engine {
     for (const [name, size] of Object.entries(options.dims ?? {})) demand(`the size of dimension '${name}'`, size, DIMENSION);
     const settings = lines([
       ['fusion', options.fusion], ...(options.off ?? []).map((pass): [string, unknown] => ['off', pass]),
-      ['inject', options.inject], ...Object.entries(options.dims ?? {}).map(([name, size]): [string, unknown] => ['dim', `${name}=${size}`]),
+      ['inject', options.inject], ['inject_device', options.injectDevice], ...Object.entries(options.dims ?? {}).map(([name, size]): [string, unknown] => ['dim', `${name}=${size}`]),
     ]);
     const files = await readFiles(host, source, options).catch((error) => { throw host.failure ?? error; });
     const opened = await host.request(

@@ -17,28 +17,30 @@ export interface TraceEvent {
   detail?: string;
 }
 
-/** The first failure of an engine, kept whole; what is not known of it is absent. */
+/** What is known of the failure behind an error; what is not known, or does not apply, is absent. */
 export interface FirstFailure {
-  /** Its number in this engine; later failures that it caused have it as `echoOf`. */
+  /** Its number in this engine; the errors that are its consequence have it as `echoOf`. */
   id: number;
   code: ErrorCode;
-  message: string;
-  /** The innermost stage that was open. */
+  message?: string;
+  hint?: string;
+  chain?: string[];
   stage?: string;
   node?: string;
-  operator?: string;
+  op?: string;
   attributes?: string;
   /** The ONNX nodes of the step, where several were fused. */
   nodes?: string[];
-  shapes?: string[];
-  dtypes?: string[];
+  /** Name, element type and shape: 'x float32[1,3,224,224]'. */
+  inputs?: string[];
+  outputs?: string[];
   kernel?: string;
-  /** The kernel's text, the line in question marked. */
+  /** The kernel's text; '> ' marks the line to blame. */
   wgsl?: string;
   /** The call of the device that failed. */
   call?: string;
   /** Where the caller asked for what failed, and where the module was. */
-  stack?: { js?: string; wasm?: string };
+  stack: { js?: string; wasm?: string };
   /** The last events before it, oldest first. */
   events: TraceEvent[];
 }

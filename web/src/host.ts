@@ -69,6 +69,7 @@ export class Host {
   private readonly requests = new Map<number, Request>();
   // What to do when the module is done with a request, even where its promise was rejected before.
   private readonly releases = new Map<number, () => void>();
+  private readonly records = new Map<number, FirstFailure>();
   private nextRequest = 1;
   private depth = 0;
   private turnPosted = false;
@@ -304,10 +305,15 @@ export class Host {
     const { message, hint, chain, firstFailure, echoOf } = JSON.parse(json) as Partial<SinterError> & { message: string };
     const code = ERROR_CODES[status - 1] ?? 'Internal';
     const error = new SinterError(code, message, hint, chain);
-    if (echoOf === undefined && firstFailure) {
-      Object.assign(firstFailure, { code, stack: { js: callerStack(from) }, events: this.events() });
+    if (!firstFailure) return error;
+    // An echo has the record that the first one was given.
+    let record = this.records.get(firstFailure.id);
+    if (!record) {
+      record = { ...firstFailure, stack: { js: callerStack(from) }, events: this.events() };
+      this.records.set(record.id, record);
+      if (this.records.size > 32) this.records.delete(this.records.keys().next().value!);
     }
-    return error.of(firstFailure, echoOf);
+    return error.of(record, echoOf);
   }
 
   // --- events ---
@@ -362,7 +368,7 @@ export class Host {
     const stage = innermost(events);
     const node = events.at(-1)?.node;
     const record: FirstFailure = {
-      id: 1, code: 'Internal', message, ...(stage && { stage }), ...(node && { node }),
+      id: Math.max(0, ...this.records.keys()) + 1, code: 'Internal', message, ...(stage && { stage }), ...(node && { node }),
       stack: { ...(from && { js: callerStack(from) }), wasm: (thrown as Error)?.stack ?? textOf(thrown) }, events,
     };
     const error = new SinterError('Internal', message, 'this engine is dead, createEngine() makes a fresh one; please report this with the model',

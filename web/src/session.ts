@@ -20,6 +20,8 @@ export interface Report {
   peakBytes: number;
   pipelines: number;
   dispatches: number;
+  /** How often this session has lost its device and was built anew. */
+  losses: number;
   /** Steps that a WebGPU session runs on the CPU. */
   cpuSteps: { node: string; op: string; reason: string }[];
   unsupported: { node: string; op: string; reason: string; hint: string }[];

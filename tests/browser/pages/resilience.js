@@ -152,6 +152,28 @@ export async function deviceDestroyed(model, input) {
   return { before, failures, queued, after, report, events: engine.events() };
 }
 
+/** An error of the page's own device outside of every scope, and a map that is refused, each during a run. */
+export async function deviceFailures() {
+  const adapter = await navigator.gpu.requestAdapter();
+  const device = await adapter.requestDevice();
+  const engine = await sinter.createEngine({ backend: 'webgpu', device });
+  const session = await engine.load(gemm);
+  const result = {};
+  const uncaptured = session.run(inputOf(session, 1));
+  device.createBuffer({ size: 4, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.STORAGE });
+  result.uncaptured = await failureOf(uncaptured.then(() => session.run(inputOf(session, 2))));
+  result.afterUncaptured = await runOnce(session);
+  const { mapAsync } = GPUBuffer.prototype;
+  GPUBuffer.prototype.mapAsync = () => Promise.reject(new DOMException('no map today', 'OperationError'));
+  const waiting = [session.run(inputOf(session, 1)), session.run(inputOf(session, 2))];
+  result.maps = await Promise.all(waiting.map(failureOf));
+  GPUBuffer.prototype.mapAsync = mapAsync;
+  result.afterMap = await runOnce(session);
+  engine.close();
+  device.destroy();
+  return result;
+}
+
 let kept;
 
 /** Loads and runs once, and leaves a run under way for the test to break into. */
