@@ -10,6 +10,7 @@
 #include "cli/verbs.h"
 #include "engine/base/memory.h"
 #include "engine/base/str.h"
+#include "engine/diag/profile.h"
 
 namespace sinter::cli {
 namespace {
@@ -52,20 +53,55 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
 }
 
-Json node_rows(const Session& session) {
+Json node_rows(const Session& session, const diag::Profile& profile) {
   Json rows = Json::array();
   const auto plan = session.plan();
   if (!plan) return rows;
-  for (const plan::Step& step : plan->steps) {
+  for (size_t i = 0; i < plan->steps.size(); ++i) {
+    const plan::Step& step = plan->steps[i];
     if (step.node == kNone) continue;
     const Node& node = session.graph().nodes[step.node];
     const bool device = step.kind == plan::Step::Kind::dispatch;
     std::string kernel = device             ? step.kernel.name
                          : step.host_kernel ? std::string(step.host_kernel->name)
                                             : std::string("reference");
-    rows.push_back({{"node", node.name}, {"op", node.op->name}, {"on", device ? "webgpu" : "cpu"}, {"kernel", kernel}});
+    rows.push_back({{"node", node.name},
+                    {"op", node.op->name},
+                    {"on", device ? "webgpu" : "cpu"},
+                    {"kernel", kernel},
+                    {"ms", profile.ms_of(i)},
+                    {"nodes", node.origins}});
   }
   return rows;
+}
+
+/// Slowest first.
+void print_rows(const Json& rows, std::string_view how) {
+  double sum = 0;
+  std::vector<const Json*> sorted;
+  for (const Json& row : rows) {
+    sum += row["ms"].get<double>();
+    sorted.push_back(&row);
+  }
+  std::ranges::sort(sorted, std::ranges::greater(), [](const Json* row) { return (*row)["ms"].get<double>(); });
+  std::printf("  steps: %.3f ms together%s%s\n", sum, how.empty() ? "" : ", measured by ", std::string(how).c_str());
+  for (const Json* row : sorted) {
+    const double ms = (*row)["ms"].get<double>();
+    std::printf("  %9.3f ms %5.1f%%  %-6s %-40s %s (%s)\n", ms, sum > 0 ? 100 * ms / sum : 0.0,
+                (*row)["on"].get<std::string>().c_str(), (*row)["kernel"].get<std::string>().c_str(),
+                (*row)["node"].get<std::string>().c_str(), (*row)["op"].get<std::string>().c_str());
+  }
+}
+
+/// Runs of their own: measuring steps slows them down.
+Result<std::shared_ptr<diag::Profile>> profile_runs(const Options& options, Runner& runner, Session& session,
+                                                    const std::vector<NamedTensor>& inputs) {
+  auto profile = std::make_shared<diag::Profile>();
+  if (!options.profile) return profile;
+  for (size_t i = 0; i < std::min<size_t>(options.runs, 20); ++i) {
+    SINTER_TRY(runner.wait(session.run(inputs, {.cancel = runner.cancel(), .profile = profile})));
+  }
+  return profile;
 }
 
 Result<Outcome> bench(const Options& options) {
@@ -80,6 +116,7 @@ Result<Outcome> bench(const Options& options) {
   double first_ms = 0;
   for (size_t i = 0; i < 1 + options.warmup + options.runs; ++i) {
     const double start = trace::now_ms();
+    const trace::Span warm_up(i <= options.warmup ? &runner->engine().trace() : nullptr, "warm-up");
     SINTER_TRY(runner->wait(session->run(inputs, {.cancel = runner->cancel()})));
     const double ms = trace::now_ms() - start;
     if (i == 0) first_ms = ms;
@@ -98,14 +135,9 @@ Result<Outcome> bench(const Options& options) {
         first_ms, min, median, p95, times.size(), static_cast<double>(report.peak_bytes) / 1e6, report.dispatches,
         report.pipelines);
   }
-  Json nodes = options.profile ? node_rows(*session) : Json::array();
-  if (options.profile && !options.common.json) {
-    for (const Json& row : nodes) {
-      std::printf("  %-6s %-40s %s (%s)\n", row["on"].get<std::string>().c_str(),
-                  row["kernel"].get<std::string>().c_str(), row["node"].get<std::string>().c_str(),
-                  row["op"].get<std::string>().c_str());
-    }
-  }
+  const auto profile = SINTER_TRY(profile_runs(options, *runner, *session, inputs));
+  Json nodes = options.profile ? node_rows(*session, *profile) : Json::array();
+  if (options.profile && !options.common.json) print_rows(nodes, profile->how());
   return Outcome{{{"model", options.model},
                   {"backend", plan::name_of(report.backend)},
                   {"load_ms", report.load_ms},
@@ -115,7 +147,8 @@ Result<Outcome> bench(const Options& options) {
                   {"peak_bytes", report.peak_bytes},
                   {"dispatches", report.dispatches},
                   {"pipelines", report.pipelines},
-                  {"nodes", nodes}}};
+                  {"nodes", nodes},
+                  {"profiled_by", options.profile ? Json(profile->how()) : Json()}}};
 }
 
 }  // namespace
@@ -129,7 +162,7 @@ Verb add_bench(CLI::App& app) {
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   verb->add_option("--batch", options->batch, "size of the first dimension")->check(CLI::Range(1, 1 << 20));
-  verb->add_flag("--profile", options->profile, "list the steps with their kernels");
+  verb->add_flag("--profile", options->profile, "the time of each step, from runs of their own");
   add_common(*verb, options->common);
   return {verb, [options] { return bench(*options); }, [options] { return options->common.json; }};
 }

@@ -81,7 +81,7 @@ Result<Diagnosis> start_diagnosis(const DiagnosisOptions& options) {
   common.inject.clear();
   diagnosis.runner = SINTER_TRY(Runner::make(common));
   diagnosis.engine = diagnosis.runner->shared_engine();
-  diagnosis.file = SINTER_TRY(open_model_file(options.model));
+  diagnosis.file = SINTER_TRY(open_model_file(options.model, &diagnosis.engine->trace()));
   const auto dims = SINTER_TRY(parse_dims(options.dims));
   SessionOptions plain;
   plain.backend = BackendChoice::reference;

@@ -149,7 +149,7 @@ Result<Outcome> doctor(const Options& options) {
   ModelFile file;
   if (!options.model.empty()) {
     const double start = trace::now_ms();
-    file = SINTER_TRY(open_model_file(options.model));
+    file = SINTER_TRY(open_model_file(options.model, &runner->engine().trace()));
     doctor.fetch_ms = trace::now_ms() - start;
     doctor.model = file.source();
     doctor.model_name = options.model;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/runner.h"
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -26,54 +24,6 @@ void on_interrupt(int) {
 }  // namespace
 
 void catch_interrupt() { std::signal(SIGINT, on_interrupt); }
-
-TraceFile::~TraceFile() {
-  if (file_.is_open()) file_ << "\n]\n";
-}
-
-Result<> TraceFile::open(const std::string& path) {
-  if (path.empty()) return {};
-  file_.open(path, std::ios::binary);
-  if (!file_)
-    return fail(Code::Io, StrCat("cannot write the trace '", path, "': ", std::strerror(errno)), "check the path");
-  file_ << "[";
-  return {};
-}
-
-void TraceFile::write(const trace::Event& event, double start_ms, std::optional<double> duration_ms) {
-  if (!file_.is_open()) return;
-  Json row = {{"name", event.stage}, {"cat", "sinter"}, {"ph", duration_ms ? "X" : "i"}, {"ts", start_ms * 1e3}};
-  if (duration_ms) {
-    row["dur"] = *duration_ms * 1e3;
-  } else {
-    row["s"] = "p";
-  }
-  row["pid"] = 1;
-  row["tid"] = 1;
-  row["args"] = {{"node", event.node}, {"detail", event.detail}};
-  file_ << (first_ ? "\n" : ",\n") << row.dump(-1, ' ', false, Json::error_handler_t::replace);
-  first_ = false;
-}
-
-void TraceFile::on_event(const trace::Event& event) {
-  switch (event.phase) {
-    case trace::Phase::begin:
-      open_.push_back({event});
-      break;
-    case trace::Phase::point:
-      write(event, event.t_ms, std::nullopt);
-      break;
-    case trace::Phase::end: {
-      const auto at = std::find_if(open_.begin(), open_.end(), [&](const Open& o) { return o.begin.id == event.id; });
-      if (at == open_.end()) break;
-      trace::Event whole = at->begin;
-      if (!event.detail.empty()) whole.detail += StrCat(whole.detail.empty() ? "" : "; ", event.detail);
-      write(whole, whole.t_ms, event.t_ms - whole.t_ms);
-      open_.erase(at);
-      break;
-    }
-  }
-}
 
 namespace {
 
@@ -122,15 +72,17 @@ bool Runner::turn() {
   return false;
 }
 
-Result<ModelFile> open_model_file(const std::string& path) {
+Result<ModelFile> open_model_file(const std::string& path, trace::Log* log) {
+  trace::Span span(log, "fetch", {}, path);
   ModelFile model;
   model.file = SINTER_TRY(onnx::map_file(path));
   model.external = onnx::external_data_in(std::filesystem::path(path).parent_path().string());
+  span.finish(StrCat(model.file.bytes.size(), " bytes"));
   return model;
 }
 
 Result<std::shared_ptr<Session>> Runner::open(const std::string& path, SessionOptions options) {
-  const ModelFile model = SINTER_TRY(open_model_file(path));
+  const ModelFile model = SINTER_TRY(open_model_file(path, &engine_->trace()));
   options.cancel = cancel();
   const diag::Spec spec{.dtype = options_.dtype == "f16" ? DType::f16 : DType::f32};
   auto session = wait(diag::open_for(engine_, model.source(), spec, std::move(options)));

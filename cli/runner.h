@@ -2,36 +2,17 @@
 // Drives the engine from the command line: one engine, waiting for its tasks, Ctrl-C, the trace file.
 #pragma once
 
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "cli/options.h"
+#include "cli/trace_file.h"
 #include "engine/async/cancel.h"
 #include "engine/onnx/external_data.h"
 #include "engine/runtime/session.h"
 
 namespace sinter::cli {
-
-/// Collects events and writes them as a Chrome trace (chrome://tracing, Perfetto) when it goes.
-class TraceFile final : public trace::Listener {
- public:
-  ~TraceFile();
-  /// Nothing to do where the path is empty.
-  Result<> open(const std::string& path);
-  void on_event(const trace::Event& event) override;
-
- private:
-  struct Open {
-    trace::Event begin;
-  };
-  void write(const trace::Event& event, double start_ms, std::optional<double> duration_ms);
-
-  std::ofstream file_;
-  bool first_ = true;
-  std::vector<Open> open_;
-};
 
 class Runner {
  public:
@@ -73,7 +54,8 @@ struct ModelFile {
 
   ModelSource source() const { return {file.bytes, file.owner, external.get()}; }
 };
-Result<ModelFile> open_model_file(const std::string& path);
+/// As a stage of the log, where one is given.
+Result<ModelFile> open_model_file(const std::string& path, trace::Log* log = nullptr);
 
 /// Makes Ctrl-C ask for a cancellation; a second one ends the process.
 void catch_interrupt();

@@ -28,4 +28,8 @@ Task<> Device::execute(const Batch& batch) {
   return finish(std::move(scope), std::move(read));
 }
 
+Task<std::vector<double>> Device::time(std::span<const Command>) {
+  co_return fail(Code::Unsupported, "this device has no clock of its own");
+}
+
 }  // namespace sinter::gpu

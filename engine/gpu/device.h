@@ -117,6 +117,10 @@ class Device {
   /// expensive overrides it with a single one.
   virtual Task<> execute(const Batch& batch);
 
+  /// Submits the commands and says how many milliseconds each took by the device's own clock; 0 for copies. Unsupported
+  /// where it has none (target().timestamps). `commands` must outlive the task.
+  virtual Task<std::vector<double>> time(std::span<const Command> commands);
+
   /// Gives the device up: it counts as lost ("destroyed"), its memory is freed, pending operations end as DeviceLost.
   virtual void destroy() = 0;
 

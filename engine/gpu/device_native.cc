@@ -275,7 +275,8 @@ BindGroupId NativeDevice::create_bind_group(PipelineId pipeline, std::span<const
 
 void NativeDevice::destroy_bind_group(BindGroupId group) { bind_groups_.erase(group); }
 
-void NativeDevice::encode(WGPUCommandEncoder encoder, std::span<const Command> commands) {
+void NativeDevice::encode(WGPUCommandEncoder encoder, std::span<const Command> commands,
+                          const WGPUComputePassDescriptor* description) {
   Ref<WGPUComputePassEncoder> pass;
   WGPUComputePipeline current = nullptr;
   auto end_pass = [&] {
@@ -300,7 +301,7 @@ void NativeDevice::encode(WGPUCommandEncoder encoder, std::span<const Command> c
       bad_id("dispatchWorkgroups", pipeline == pipelines_.end() ? command.a : command.b);
       continue;
     }
-    if (!pass) pass = Ref(api().CommandEncoderBeginComputePass(encoder, nullptr), api().ComputePassEncoderRelease);
+    if (!pass) pass = Ref(api().CommandEncoderBeginComputePass(encoder, description), api().ComputePassEncoderRelease);
     if (current != pipeline->second.pipeline.get()) {
       current = pipeline->second.pipeline.get();
       api().ComputePassEncoderSetPipeline(pass.get(), current);

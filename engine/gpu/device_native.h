@@ -93,6 +93,7 @@ class NativeDevice final : public Device {
   void push_error_scope() override;
   Task<> pop_error_scope() override;
   Task<> execute(const Batch& batch) override;
+  Task<std::vector<double>> time(std::span<const Command> commands) override;  // in timestamps_native.cc
   bool lost() const override { return opened_.trouble->lost(); }
   std::string lost_reason() const override { return opened_.trouble->reason(); }
   void destroy() override;
@@ -122,7 +123,10 @@ class NativeDevice final : public Device {
   /// Where large inputs are put together; null where the library gives none.
   Staging* free_staging(uint64_t bytes);
   void write_staged(const Write& write);
-  void encode(WGPUCommandEncoder encoder, std::span<const Command> commands);
+  /// `pass` describes the compute passes; null: plain ones.
+  void encode(WGPUCommandEncoder encoder, std::span<const Command> commands,
+              const WGPUComputePassDescriptor* pass = nullptr);
+  Task<> time_some(std::span<const Command> commands, std::span<double> ms);
   /// An id that is not there: reported through the scope, as the library does for its own invalid objects.
   void bad_id(std::string_view call, uint32_t id);
 

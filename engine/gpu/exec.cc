@@ -99,17 +99,34 @@ Task<std::string> find_culprit(std::shared_ptr<InFlight> flight, const Segment& 
   co_return std::string("running the plan on the device");
 }
 
+// The device's part of a segment in three: what goes up, the commands in the hands of `timer`, what comes down.
+Task<> run_timed(std::shared_ptr<InFlight> flight, const Segment& segment, StepTimer& timer) {
+  const Prepared& prepared = *flight->prepared;
+  const Writes writes = SINTER_CO_TRY(convert_writes(*flight, segment));
+  SINTER_CO_CHECK_OK(co_await prepared.device->execute({.writes = writes.list}));
+  SINTER_CO_CHECK_OK(co_await timer.run(prepared.device, segment.commands, segment.origins));
+  Batch down{.read = prepared.staging.id()};
+  down.out = {prepared.read_back.get(), static_cast<size_t>(segment.read_bytes)};
+  co_return co_await prepared.device->execute(down);
+}
+
+// The device's part of a segment, to its end or to a cancellation.
+Task<> run_on_device(std::shared_ptr<InFlight> flight, const Segment& segment, CancelToken cancel, trace::Log* trace) {
+  trace::Span submit(trace, "submit", {}, StrCat(segment.commands.size(), " commands"));
+  Executor& executor = co_await current_executor();
+  Completion<> done = SINTER_CO_TRY(start_segment(executor, std::move(flight), segment));
+  submit.finish();
+  trace::Span read(segment.read_bytes ? trace : nullptr, "read", {}, StrCat(segment.read_bytes, " bytes"));
+  cancel.link(done);
+  co_return co_await done;
+}
+
 Task<> run_segment(std::shared_ptr<InFlight> flight, const Segment& segment, HostSteps* host, CancelToken cancel,
-                   trace::Log* trace) {
+                   trace::Log* trace, StepTimer* timer) {
   const plan::Plan& plan = *flight->prepared->plan;
   if (!segment.writes.empty() || !segment.commands.empty()) {
-    trace::Span span(trace, "submit", {}, StrCat(segment.commands.size(), " commands"));
-    Executor& executor = co_await current_executor();
-    Completion<> done = SINTER_CO_TRY(start_segment(executor, flight, segment));
-    cancel.link(done);
-    trace::Span read(segment.read_bytes ? trace : nullptr, "read", {}, StrCat(segment.read_bytes, " bytes"));
-    Result<> result = co_await done;
-    read.finish();
+    Result<> result =
+        timer ? co_await run_timed(flight, segment, *timer) : co_await run_on_device(flight, segment, cancel, trace);
     if (!result) {
       Error error = std::move(result).error();
       if (error.code == Code::Gpu) {
@@ -126,7 +143,9 @@ Task<> run_segment(std::shared_ptr<InFlight> flight, const Segment& segment, Hos
       co_return fail(Code::Internal,
                      StrCat(describe_step(plan, step), " runs on the host, and nobody runs host steps"));
     }
+    const double start = timer ? trace::now_ms() : 0;
     Result<> result = co_await host->run_host_step(plan, step, flight->values);
+    if (timer) timer->after_host_step(step, trace::now_ms() - start);
     if (!result) co_return std::unexpected(std::move(result).error().with_context(describe_step(plan, step)));
   }
   co_return Result<>();
@@ -160,7 +179,7 @@ Result<std::vector<Tensor>> take_outputs(const InFlight& flight) {
 }  // namespace
 
 Task<std::vector<Tensor>> run(std::shared_ptr<Prepared> prepared, std::vector<Tensor> inputs, HostSteps* host,
-                              CancelToken cancel, trace::Log* trace) {
+                              CancelToken cancel, trace::Log* trace, StepTimer* timer) {
   const plan::Plan& plan = *prepared->plan;
   SINTER_CO_CHECK_OK(check_inputs(plan, inputs));
   Lane::Hold hold = SINTER_CO_TRY(co_await prepared->lane.enter());
@@ -170,7 +189,7 @@ Task<std::vector<Tensor>> run(std::shared_ptr<Prepared> prepared, std::vector<Te
   for (size_t i = 0; i < inputs.size(); ++i) flight->values[plan.graph->inputs[i]] = std::move(inputs[i]);
   SINTER_CO_CHECK_OK(make_empty_values(*flight));
   for (const Segment& segment : prepared->segments) {
-    SINTER_CO_CHECK_OK(co_await run_segment(flight, segment, host, cancel, trace));
+    SINTER_CO_CHECK_OK(co_await run_segment(flight, segment, host, cancel, trace, timer));
   }
   co_return take_outputs(*flight);
 }

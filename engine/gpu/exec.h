@@ -20,10 +20,22 @@ class HostSteps {
   ~HostSteps() = default;
 };
 
+/// Takes over the device's commands in a run, to measure them.
+class StepTimer {
+ public:
+  /// Runs the commands to their end; the i-th stands for step `steps[i]` of the plan. All outlive the task.
+  virtual Task<> run(std::shared_ptr<Device> device, std::span<const Command> commands,
+                     std::span<const uint32_t> steps) = 0;
+  virtual void after_host_step(uint32_t step, double ms) = 0;
+
+ protected:
+  ~StepTimer() = default;
+};
+
 /// Inputs in the graph's order, outputs in the graph's order. An output that is a constant of the plan comes from there.
-/// A plan with host steps needs `host`, which must outlive the task, as must `trace` (may be null). Concurrent runs queue;
+/// A plan with host steps needs `host`, which must outlive the task, as must `trace` and `timer` (may be null). Concurrent runs queue;
 /// a cancelled one ends at once, and the next starts when the device has let go of the buffers.
 Task<std::vector<Tensor>> run(std::shared_ptr<Prepared> prepared, std::vector<Tensor> inputs, HostSteps* host,
-                              CancelToken cancel, trace::Log* trace);
+                              CancelToken cancel, trace::Log* trace, StepTimer* timer = nullptr);
 
 }  // namespace sinter::gpu

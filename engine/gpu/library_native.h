@@ -22,16 +22,16 @@ namespace sinter::gpu::native {
   X(DeviceCreateBindGroup) X(DeviceCreateBindGroupLayout) X(DeviceCreateBuffer)                           \
   X(DeviceCreateCommandEncoder) X(DeviceCreateComputePipelineAsync) X(DeviceCreatePipelineLayout)         \
   X(DeviceCreateShaderModule) X(DeviceDestroy) X(DeviceGetLimits) X(DeviceGetQueue)                       \
-  X(DevicePopErrorScope) X(DevicePushErrorScope) X(DeviceRelease)                                         \
+  X(DeviceCreateQuerySet) X(DevicePopErrorScope) X(DevicePushErrorScope) X(DeviceRelease)                 \
   X(ShaderModuleGetCompilationInfo) X(ShaderModuleRelease)                                                \
   X(BindGroupLayoutRelease) X(PipelineLayoutRelease) X(ComputePipelineRelease) X(BindGroupRelease)        \
   X(BufferDestroy) X(BufferGetConstMappedRange) X(BufferGetMappedRange) X(BufferMapAsync)                 \
   X(BufferRelease) X(BufferUnmap)                                                                         \
   X(CommandEncoderBeginComputePass) X(CommandEncoderCopyBufferToBuffer) X(CommandEncoderFinish)           \
-  X(CommandEncoderRelease) X(CommandBufferRelease)                                                        \
+  X(CommandEncoderRelease) X(CommandEncoderResolveQuerySet) X(CommandBufferRelease)                       \
   X(ComputePassEncoderDispatchWorkgroups) X(ComputePassEncoderEnd) X(ComputePassEncoderRelease)           \
   X(ComputePassEncoderSetBindGroup) X(ComputePassEncoderSetPipeline)                                      \
-  X(QueueSubmit) X(QueueWriteBuffer) X(QueueRelease)
+  X(QuerySetRelease) X(QueueSubmit) X(QueueWriteBuffer) X(QueueRelease)
 // clang-format on
 
 /// The functions of the library, by their names without the prefix "wgpu".

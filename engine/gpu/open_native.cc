@@ -5,6 +5,7 @@
 
 #if SINTER_HAVE_WEBGPU
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -235,7 +236,13 @@ Task<Ref<WGPUAdapter>> pick_adapter(const Api& api, WGPUInstance instance, Devic
                  std::string(kNoAdapterHint));
 }
 
+// Some drivers complain on standard error where this is not set; they look for a window system that is not needed here.
+void quieten_drivers() {
+  if (!std::getenv("XDG_RUNTIME_DIR")) setenv("XDG_RUNTIME_DIR", "/tmp", 0);
+}
+
 Task<std::shared_ptr<Device>> open(DeviceOptions options) {
+  quieten_drivers();
   const Api& api = *SINTER_CO_TRY(load_api());
   OpenedDevice opened;
   opened.api = &api;

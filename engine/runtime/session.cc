@@ -15,6 +15,7 @@
 #include "engine/onnx/parse.h"
 #include "engine/passes/passes.h"
 #include "engine/runtime/inputs.h"
+#include "engine/runtime/profile.h"
 #include "engine/runtime/weights.h"
 
 namespace sinter {
@@ -87,10 +88,10 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     } else {
       SINTER_CO_CHECK_OK(complete(bindings, inputs));
     }
-    auto outputs = co_await guarded_run(bindings, inputs, options.cancel);
+    auto outputs = co_await guarded_run(bindings, inputs, options);
     if (!outputs && can_fall_back(outputs.error())) {
       fall_back(outputs.error());
-      outputs = co_await guarded_run(bindings, inputs, options.cancel);
+      outputs = co_await guarded_run(bindings, inputs, options);
     }
     if (!outputs) co_return std::unexpected(std::move(outputs).error());
     std::vector<NamedTensor> named;
@@ -163,8 +164,8 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
   }
 
   Task<std::vector<Tensor>> guarded_run(const plan::Bindings& bindings, const std::vector<Tensor>& inputs,
-                                        CancelToken cancel) {
-    return engine_->watchdog().guard(engine_->executor(), run_bound(shared_from_this(), bindings, inputs, cancel));
+                                        const RunOptions& options) {
+    return engine_->watchdog().guard(engine_->executor(), run_bound(shared_from_this(), bindings, inputs, options));
   }
 
   // Only `auto` moves to the CPU, and only for what the device did; a wrong input stays wrong there.
@@ -194,21 +195,23 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
 
   // Owns what it works on: after a timeout it is left to itself.
   Task<std::vector<Tensor>> run_bound([[maybe_unused]] std::shared_ptr<SessionImpl> self, plan::Bindings bindings,
-                                      std::vector<Tensor> inputs, CancelToken cancel) {
-    const auto ready = SINTER_CO_TRY(co_await ready_for(bindings, cancel));
+                                      std::vector<Tensor> inputs, RunOptions options) {
+    const auto ready = SINTER_CO_TRY(co_await ready_for(bindings, options.cancel));
     trace::Span span(&engine_->trace(), "run", {}, plan::name_of(report_.backend));
-    auto outputs = ready->device ? co_await gpu::run(ready->device, inputs, this, cancel, &engine_->trace())
-                                 : co_await run_on_host(*ready->host, inputs, cancel);
+    StepProfile* profile = options.profile.get();
+    auto outputs = ready->device
+                       ? co_await gpu::run(ready->device, inputs, this, options.cancel, &engine_->trace(), profile)
+                       : co_await run_on_host(*ready->host, inputs, options.cancel, profile);
     update_peak(*ready);
     co_return outputs;
   }
 
-  Task<std::vector<Tensor>> run_on_host(cpu::Prepared& prepared, const std::vector<Tensor>& inputs,
-                                        CancelToken cancel) {
+  Task<std::vector<Tensor>> run_on_host(cpu::Prepared& prepared, const std::vector<Tensor>& inputs, CancelToken cancel,
+                                        StepProfile* profile) {
     for (const plan::Step& step : prepared.plan().steps) {
       if (is_hang(graph_->nodes[step.node])) SINTER_CO_CHECK_OK(co_await hang(graph_->nodes[step.node], cancel));
     }
-    cpu::CpuRun run = SINTER_CO_TRY(cpu::CpuRun::start(prepared, inputs, cancel));
+    cpu::CpuRun run = SINTER_CO_TRY(cpu::CpuRun::start(prepared, inputs, cancel, profile));
     while (true) {
       engine_->watchdog().progress();
       const auto status = cpu::run_some(run, cpu::Budget::slice(kSliceMs));

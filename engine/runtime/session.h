@@ -68,8 +68,11 @@ struct NamedTensor {
   Tensor tensor;
 };
 
+class StepProfile;  // engine/runtime/profile.h
+
 struct RunOptions {
   CancelToken cancel;
+  std::shared_ptr<StepProfile> profile;  // gets the time of each step; null: nothing is measured
 };
 
 class Session {
