@@ -97,11 +97,13 @@ class StageLog final : public trace::Listener {
   void set_backend(std::string_view backend) {
     backend_ = backend;
     open_.clear();
+    unwound_ = kNowhere;
   }
 
   void on_event(const trace::Event& event) override {
     if (next_) next_->on_event(event);
     if (event.phase == trace::Phase::begin) {
+      unwound_ = kNowhere;
       open_.push_back({event.id, rows_.size(), event.t_ms});
       rows_.push_back({.backend = backend_,
                        .stage = event.stage,
@@ -115,14 +117,14 @@ class StageLog final : public trace::Listener {
       row.ms = event.t_ms - at->begin_ms;
       row.ended = true;
       if (!event.detail.empty()) row.detail += StrCat(row.detail.empty() ? "" : "; ", event.detail);
-      last_ended_ = at->row;
+      if (unwound_ == kNowhere) unwound_ = at->row;
       open_.erase(at);
     }
   }
 
-  /// The error's place: the innermost stage of this backend that is open, else the one that ended last.
+  /// The error's place: the innermost stage that is open, else the innermost of those that have just ended together.
   void blame(const Error& error) {
-    const size_t row = open_.empty() ? last_ended_ : open_.back().row;
+    const size_t row = open_.empty() ? unwound_ : open_.back().row;
     if (row < rows_.size() && rows_[row].backend == backend_) rows_[row].error = error.message;
   }
 
@@ -137,7 +139,8 @@ class StageLog final : public trace::Listener {
   std::vector<StageRow>& rows_;
   std::string backend_;
   std::vector<Open> open_;
-  size_t last_ended_ = ~size_t{0};
+  static constexpr size_t kNowhere = ~size_t{0};
+  size_t unwound_ = kNowhere;
 };
 
 Task<> look_at_device(std::shared_ptr<Engine> engine, AdapterReport& report) {
