@@ -29,8 +29,8 @@ add_custom_target(sinter_public_headers ALL DEPENDS ${CMAKE_BINARY_DIR}/public_h
 
 if(BUILD_SHARED_LIBS)
   set_target_properties(sinter PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  add_library(sinter_shared SHARED)
-  target_link_libraries(sinter_shared PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,sinter>)
+  add_library(sinter_shared SHARED $<TARGET_OBJECTS:sinter>)
+  target_link_libraries(sinter_shared PRIVATE hwy::hwy Threads::Threads ${CMAKE_DL_LIBS})
   target_link_options(sinter_shared PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/sinter.map -Wl,-z,defs)
   set_target_properties(sinter_shared PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME sinter VERSION ${PROJECT_VERSION}
                         SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} EXPORT_NAME sinter
@@ -51,7 +51,8 @@ endif()
 if(SINTER_HAVE_WEBGPU)
   install(FILES ${WEBGPU_LIBRARY} DESTINATION ${CMAKE_INSTALL_LIBDIR}/sinter)
 endif()
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md docs/cpp.md docs/tensor.md docs/compile.md ${CMAKE_BINARY_DIR}/generated_headers/tensor_functions.md
+        DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/sinter)
 install(EXPORT sinter NAMESPACE sinter:: FILE sinterTargets.cmake DESTINATION ${package})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Build step: writes the public headers that follow from the table of operators. write_headers FOLDER
+// Build step: writes the public headers that follow from the table of operators, and their reference. write_headers FOLDER
 #include <cstdio>
 #include <string>
 
@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string folder = argv[1];
   const bool done = write(folder + "/operators.hpp", sinter::codegen::operators_header()) &&
-                    write(folder + "/ops.hpp", sinter::codegen::ops_header());
+                    write(folder + "/ops.hpp", sinter::codegen::ops_header()) &&
+                    write(folder + "/tensor_functions.md", sinter::codegen::ops_reference());
   if (!done) std::perror(folder.c_str());
   return done ? 0 : 1;
 }

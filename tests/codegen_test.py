@@ -196,6 +196,123 @@ class Codegen(unittest.TestCase):
         self.check(program, ["g++-12", "clang++-19"], backends() if ALL else ["cpu", *backends()[2:]])
 
 
+KEPT = ROOT / "tests/codegen/kept"
+MAIN = """#include <cstdio>
+#include "driver.h"
+#include "small.hpp"
+static sinter::Task<sinter::HostTensor> answer(sinter::Engine engine, driver::Tensors inputs) {
+  auto model = co_await small::Model::create(engine);
+  if (!model) co_return std::unexpected(model.error());
+  small::Model::Inputs in;
+  in.x = inputs.at(0);
+  auto out = co_await model->forward(std::move(in));
+  if (!out) co_return std::unexpected(out.error());
+  co_return out->y;
+}
+int main(int, char** argv) {
+  const auto engine = driver::make_engine("cpu");
+  const auto y = engine.wait(answer(engine, driver::read_inputs(argv[1])));
+  if (!y) std::printf("%s\\n", sinter::to_string(y.error()).c_str());
+  if (!y) return 1;
+  for (const float value : y->data<float>()) std::printf("%.9g ", static_cast<double>(value));
+  return 0;
+}
+"""
+
+
+class Lock(unittest.TestCase):
+    """Code, weights and library that do not belong together."""
+
+    def setUp(self):
+        self.folder = ROOT / "build/codegen_lock" / self.id().rsplit(".", 1)[1]
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    def build(self, code):
+        (self.folder / "main.cc").write_text(MAIN)
+        write_inputs(self.folder / "in", [np.load(KEPT / "small.input.npy")])
+        flags = [flag for flag in FLAGS if "SINTER_MODEL_FOLDER" not in flag]
+        return run("clang++-19", *flags, f"-I{code}", f'-DSINTER_MODEL_FOLDER="{code}"', self.folder / "main.cc", code / "small.cpp",
+                   "-o", self.folder / "main", ROOT / "build/native/libsinter.a", "-lhwy", "-pthread", "-ldl", check=False)
+
+    def copy(self):
+        return Path(shutil.copytree(KEPT / "0.1.0", self.folder / "code"))
+
+    def answer(self):
+        return run(self.folder / "main", self.folder / "in", check=False)
+
+    def test_code_of_earlier_versions_still_works(self):
+        versions = sorted(path for path in KEPT.iterdir() if path.is_dir())
+        self.assertTrue(versions)
+        for version in versions:
+            with self.subTest(version=version.name):
+                built = self.build(version)
+                self.assertEqual(built.returncode, 0, built.stdout)
+                numbers = np.array([float(word) for word in self.answer().stdout.split()])
+                np.testing.assert_allclose(numbers, np.load(KEPT / "small.output.npy").ravel(), rtol=1e-4, atol=1e-5)
+
+    def test_another_operator_does_not_compile(self):
+        code = self.copy()
+        text = (code / "small.hpp").read_text()
+        at = text.index('operator_hash("Conv") == 0x') + len('operator_hash("Conv") == 0x')
+        (code / "small.hpp").write_text(text[:at] + "0123456789abcdef" + text[at + 16:])
+        built = self.build(code)
+        self.assertNotEqual(built.returncode, 0)
+        self.assertIn("the operator Conv is not the one that small was generated for: run `sinter compile small.onnx", built.stdout)
+
+    def test_another_version_does_not_compile(self):
+        code = self.copy()
+        text = (code / "small.hpp").read_text()
+        (code / "small.hpp").write_text(text.replace('"0.1.0", 1,', '"0.0.9", 1,'))
+        built = self.build(code)
+        self.assertNotEqual(built.returncode, 0)
+        self.assertIn("which this version does not list as compatible", built.stdout)
+
+    def test_weights_of_another_model(self):
+        code = self.copy()
+        self.assertEqual(self.build(code).returncode, 0)
+        run(SINTER, "compile", ROOT / "models/fashion/squeezenet1_1_fashion.onnx", "-o", self.folder / "other", "--name", "other")
+        shutil.copy(self.folder / "other/other.weights", code / "small.weights")
+        answer = self.answer()
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("the weights belong to a model of other operators", answer.stdout)
+        self.assertIn("sinter compile MODEL.onnx -o DIR", answer.stdout)
+
+    def test_changed_and_truncated_weights(self):
+        code = self.copy()
+        self.assertEqual(self.build(code).returncode, 0)
+        good = (code / "small.weights").read_bytes()
+        for bad, message in [(good[:-1] + bytes([good[-1] ^ 1]), "are not those that were written"),
+                             (good[:100], "damaged"), (good[:-8], "does not fit the file"),
+                             ((KEPT / "small.onnx").read_bytes(), "needs the .weights file that was generated with it")]:
+            (code / "small.weights").write_bytes(bad)
+            answer = self.answer()
+            self.assertEqual(answer.returncode, 1)
+            self.assertIn(message, answer.stdout)
+        (code / "small.weights").unlink()
+        self.assertIn("error[Io]", self.answer().stdout)
+
+    def test_refused_models_leave_no_file(self):
+        node = onnx.helper.make_node
+        graph = onnx.helper.make_graph(
+            [node("NoSuchThing", ["x"], ["a"], name="first"), node("Relu", ["a"], ["b"]), node("Loopy", ["b"], ["y"], name="second")],
+            "refused", [onnx.helper.make_tensor_value_info("x", 1, [1])], [onnx.helper.make_tensor_value_info("y", 1, [1])])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+        onnx.save(model, self.folder / "refused.onnx")
+        done = run(SINTER, "compile", self.folder / "refused.onnx", "-o", self.folder / "out", "--json", check=False)
+        self.assertEqual(done.returncode, 3)
+        for name in ["first", "second"]:
+            self.assertIn(f"'{name}'", done.stdout)
+        self.assertFalse((self.folder / "out").exists())
+
+
+class Operators(unittest.TestCase):
+    def test_every_operator_has_a_function(self):
+        header = (ROOT / "build/native/include/sinter/ops.hpp").read_text()
+        missing = [name for name in node_tests.sinter(SINTER, "ops") if f'apply("{name}"' not in header]
+        self.assertEqual(missing, [])
+
+
 if __name__ == "__main__":
     if ALL:
         sys.argv.remove("--all")

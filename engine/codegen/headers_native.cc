@@ -158,4 +158,34 @@ std::string ops_header() {
                 "  return cast(input, {.to = static_cast<int64_t>(to)}, at);\n}\n\n}  // namespace sinter::api\n");
 }
 
+std::string ops_reference() {
+  std::string out =
+      "# The functions of the tensor API\n\nWritten from the engine's table of operators. Operands and attributes mean "
+      "what ONNX "
+      "says: each name links to its page.\nOperands marked `?` may be left out, `*` takes a list.\n\n"
+      "| function | operands | attributes | gives | not supported |\n|---|---|---|---|---|\n";
+  const auto list = [](const std::vector<Parameter>& parameters) {
+    std::string text;
+    for (const Parameter& parameter : parameters) {
+      StrAppend(text, StrCat(text.empty() ? "" : ", ", parameter.name,
+                             parameter.kind == Kind::optional   ? "?"
+                             : parameter.kind == Kind::variadic ? "*"
+                                                                : ""));
+    }
+    return text;
+  };
+  for (const OpDef* op : all_ops()) {
+    const auto signature = op->domain.empty() ? find_signature(op->name) : std::nullopt;
+    if (!signature || !expressible(*signature)) continue;
+    std::string attributes;
+    for (const AttributeKind& attribute : signature->attributes) {
+      StrAppend(attributes, StrCat(attributes.empty() ? "" : ", ", identifier(attribute.name)));
+    }
+    StrAppend(out, StrCat("| [`", signature->function, "`](https://onnx.ai/onnx/operators/onnx__", op->name,
+                          ".html) | ", list(signature->inputs), " | ", attributes, " | ", list(signature->outputs),
+                          " | ", op->notes, " |\n"));
+  }
+  return out;
+}
+
 }  // namespace sinter::codegen

@@ -156,6 +156,7 @@ std::optional<std::string> inline_constant(const Tensor& given) {
   const auto tensor = given.aligned();
   if (!tensor || !plain(*tensor)) return std::nullopt;
   const DType dtype = tensor->dtype();
+  if (is_float(dtype) && tensor->numel() > 1) return std::nullopt;  // trained numbers say nothing in code
   if (dtype == DType::i64 && tensor->shape().rank() == 1 && tensor->numel() > 0)
     return StrCat("{", elements(*tensor), "}");
   if (dtype != DType::f32 && dtype != DType::i32 && dtype != DType::i64 && dtype != DType::boolean) return std::nullopt;

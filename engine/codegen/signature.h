@@ -52,5 +52,7 @@ std::string identifier(std::string_view text);
 /// The headers operators.hpp (interface hashes) and ops.hpp (a function for each operator) of this engine's table.
 std::string operators_header();
 std::string ops_header();
+/// The same functions as a page of documentation.
+std::string ops_reference();
 
 }  // namespace sinter::codegen
