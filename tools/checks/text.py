@@ -7,7 +7,7 @@ import re
 from common import ROOT, finish, tracked
 
 SOURCES = re.compile(r"\.(cc|h|c|inc|cmake|py|sh|ts|mts|js|mjs|wgsl)$|^dev$|^\.ci/run$|CMakeLists\.txt$")
-BINARY = re.compile(r"\.(onnx|npy|png|jpg|wasm|pb|bin|ico)$")
+BINARY = re.compile(r"\.(onnx|npy|png|jpg|wasm|pb|bin|ico|weights)$")
 EXEMPT = {"LICENSE"}
 RULES = [
     (re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b"), "unfinished"),
