@@ -25,7 +25,7 @@ from onnx import TensorProto, helper, numpy_helper
 SEED = 20240
 EPSILON = 1e-5
 SIZE = 224  # of images; --size changes it
-WIDTH = 64  # channels of ResNet-50's first stage; --width changes it
+WIDTH = 64  # channels of ResNet-50's first stage; --width changes it, and MobileNetV2's in proportion
 CLASSES = 1000
 OPSET = 13
 
@@ -124,11 +124,13 @@ class Network:
 
 
 def mobilenetv2(net):
-    x = net.relu6(net.conv("input", "features.0", 32, 3, stride=2, pad=1))
-    block, channels_in = 1, 32
+    first = WIDTH // 2
+    x = net.relu6(net.conv("input", "features.0", first, 3, stride=2, pad=1))
+    block, channels_in = 1, first
     # expansion, channels, repeats, first stride
     for expansion, channels, repeats, first_stride in [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2),
                                                        (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]:
+        channels = channels * WIDTH // 64
         for repeat in range(repeats):
             stride = first_stride if repeat == 0 else 1
             name, skip, hidden = f"features.{block}", x, channels_in * expansion
@@ -140,7 +142,7 @@ def mobilenetv2(net):
                 x = net.add("Add", [skip, x], net.shapes[x])
             channels_in = channels
             block += 1
-    x = net.relu6(net.conv(x, f"features.{block}", 1280, 1))
+    x = net.relu6(net.conv(x, f"features.{block}", 20 * WIDTH, 1))
     net.gemm(net.pooled_features(x), "classifier.1", CLASSES)
 
 
@@ -218,7 +220,7 @@ def main():
     parser.add_argument("--out", required=True, type=pathlib.Path, metavar="DIR")
     parser.add_argument("--size", type=int, default=SIZE, help="height and width of the images (default %(default)s)")
     parser.add_argument("--width", type=int, default=WIDTH,
-                        help="channels of ResNet-50's first stage (default %(default)s)")
+                        help="channels of ResNet-50's first stage, MobileNetV2's in proportion (default %(default)s)")
     arguments = parser.parse_args()
     globals().update(SIZE=arguments.size, WIDTH=arguments.width)
     unknown = set(arguments.names) - MODELS.keys()

@@ -5,8 +5,8 @@
   attribution   every kind of fault at every node of MobileNetV2, SqueezeNet and ResNet-50, on the CPU and on WebGPU: do compare,
                 bisect and the error itself name exactly that node? Writes tests/attribution.md and tests/attribution.json.
 
-The graphs are the full ones. To make the thousands of runs feasible the images are small, and for WebGPU, where a software adapter
-takes the time, ResNet-50 has a quarter of its channels.
+The graphs are the full ones, node by node. To make the thousands of runs feasible the images are 32x32, and MobileNetV2 and
+ResNet-50 have a quarter of their channels.
 """
 import argparse
 import json
@@ -17,23 +17,22 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOOL = ROOT / "build/native/tests/sweep_attribution"
 MODELS = ["mobilenetv2_bn", "squeezenet1_1", "resnet50"]
-SHAPES = {"cpu": {"size": 64, "width": 64}, "webgpu": {"size": 32, "width": 16}}
+SHAPE = {"size": 32, "width": 16}
 
 
-def model_for(name, backend):
+def model_for(name):
     """The model's path; made where it is not there."""
-    shape = SHAPES[backend]
-    folder = ROOT / f"build/sweep/{backend}"
+    folder = ROOT / "build/sweep"
     path = folder / f"{name}.onnx"
     if not path.exists():
-        subprocess.run([sys.executable, ROOT / "tools/make_models.py", "--out", folder, "--size", str(shape["size"]),
-                        "--width", str(shape["width"]), name], check=True, stdout=sys.stderr)
+        subprocess.run([sys.executable, ROOT / "tools/make_models.py", "--out", folder, "--size", str(SHAPE["size"]),
+                        "--width", str(SHAPE["width"]), name], check=True, stdout=sys.stderr)
     return path
 
 
 def attribution_of(name, backend, sample=0, seed=1):
     """The rows of one model on one backend, and the tool's exit code."""
-    command = [TOOL, model_for(name, backend), "--backend", backend, "--sample", str(sample), "--seed", str(seed)]
+    command = [TOOL, model_for(name), "--backend", backend, "--sample", str(sample), "--seed", str(seed)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=None if not sample else subprocess.PIPE, text=True)
     if done.returncode > 1:
         raise RuntimeError(f"{name} on {backend}: {done.stderr or 'no good side'}")
@@ -68,7 +67,8 @@ def write(results, adapter_name):
              "the error itself, as exactly the node that was given. A fault is inert where no output of the model changes beyond the",
              "tolerance: there `bisect` finds nothing to search for, and `compare` must still name the node.", "",
              "Made by `./dev sweep attribution`; WebGPU on " + adapter_name + ". "
-             "The graphs are the full ones; images are 64x64 (32x32 on WebGPU, where ResNet-50 has a quarter of its channels).", "",
+             "The graphs are the full ones, with images of 32x32;",
+             "MobileNetV2 and ResNet-50 have a quarter of their channels.", "",
              "| model | backend | fault | nodes | attributed | of them inert | most runs of bisect |", "|---|---|---|---|---|---|---|"]
     missed = []
     for (name, backend), rows in results.items():
@@ -83,7 +83,7 @@ def write(results, adapter_name):
         if not found:
             lines.append("None.")
     (ROOT / "tests/attribution.md").write_text("\n".join(lines) + "\n")
-    document = {"adapter": adapter_name, "shapes": SHAPES,
+    document = {"adapter": adapter_name, "shape": SHAPE,
                 "results": [{"model": name, "backend": backend, "faults": rows} for (name, backend), rows in results.items()]}
     text = json.dumps(document, indent=1)
     (ROOT / "tests/attribution.json").write_text(text + "\n")

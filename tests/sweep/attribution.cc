@@ -25,6 +25,9 @@ namespace {
 
 constexpr Tolerance kTolerance{1e-3, 1e-4};  // as the command line's compare and bisect
 
+// Nothing here hangs on purpose, and software adapters on busy machines are slow.
+constexpr double kTimeoutMs = 600'000;
+
 struct Options {
   std::string model;
   BackendChoice backend = BackendChoice::cpu;
@@ -45,7 +48,8 @@ struct Row {
 class Sweep {
  public:
   explicit Sweep(const Options& options)
-      : options_(options), engine_(std::make_shared<Engine>(EngineOptions{.threads = options.threads})) {
+      : options_(options),
+        engine_(std::make_shared<Engine>(EngineOptions{.threads = options.threads, .timeout_ms = kTimeoutMs})) {
     spec_.backend = options.backend;
   }
 
