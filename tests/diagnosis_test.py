@@ -206,6 +206,50 @@ class Bisect(unittest.TestCase):
                                   f"{first}=nan", "--repro", base)
             self.assertEqual((code, result["error"]["code"]), (3, "Io"))
 
+    def test_nodes_without_names_and_values_of_all_kinds(self):
+        """Constants in nodes, initialisers computed from initialisers, several outputs, integers, an old IR version."""
+        helper, numpy = onnx.helper, onnx.numpy_helper
+        random_ = np.random.RandomState(3)
+        weight = numpy.from_array(random_.standard_normal((8, 1, 3, 3)).astype(np.float32), "weight")
+        scale = numpy.from_array(random_.standard_normal((1, 8, 1, 1)).astype(np.float32), "scale")
+        nodes = [
+            helper.make_node("Conv", ["x", "weight"], ["conv"], group=8, kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+            helper.make_node("Mul", ["scale", "scale"], ["square"]),
+            helper.make_node("Add", ["conv", "square"], ["sum"]),
+            helper.make_node("Split", ["sum"], ["left", "right"], axis=1),
+            helper.make_node("Constant", [], ["shape"], value=numpy.from_array(np.array([0, -1], np.int64))),
+            helper.make_node("Reshape", ["right", "shape"], ["flat"]),
+            helper.make_node("ArgMax", ["flat"], ["best"], axis=1, keepdims=1),
+            helper.make_node("Cast", ["best"], ["number"], to=onnx.TensorProto.FLOAT),
+            helper.make_node("Mul", ["left", "number_"], ["y"]),
+        ]
+        nodes.insert(8, helper.make_node("Reshape", ["number", "one"], ["number_"]))
+        one = numpy.from_array(np.array([1, 1, 1, 1], np.int64), "one")
+        values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+                  for name, shape in [("x", [1, 8, 9, 7]), ("weight", [8, 1, 3, 3]), ("scale", [1, 8, 1, 1]), ("y", None)]]
+        values.insert(3, helper.make_tensor_value_info("one", onnx.TensorProto.INT64, [4]))
+        graph = helper.make_graph(nodes, "g", values[:4], values[4:], [weight, scale, one])
+        model = helper.make_model(graph, ir_version=3, opset_imports=[helper.make_opsetid("", 11)])
+        with tempfile.TemporaryDirectory() as base:
+            path = pathlib.Path(base, "model.onnx")
+            path.write_bytes(model.SerializeToString())
+            # x + max(1, |x|) leaves the place of the maximum where it was: the fault does not reach the output.
+            code, result = sinter("bisect", path, "--good", "backend=cpu", "--bad", "backend=cpu", "--inject", "flat=wrong")
+            self.assertEqual((code, result["kind"]), (0, "none"))
+            code, result = sinter("compare", path, "--a", "backend=cpu", "--b", "backend=cpu", "--inject", "flat=wrong")
+            self.assertEqual((code, result["first"]["node"]), (1, "flat"))
+            for node in ("conv", "sum", "left", "best", "number", "number_", "y"):
+                with self.subTest(node=node):
+                    folder = pathlib.Path(base, node)
+                    code, result = sinter("bisect", path, "--good", "backend=cpu", "--bad", "backend=cpu", "--inject",
+                                          f"{node}=wrong", "--repro", folder)
+                    self.assertEqual((code, result["node"]), (1, node))
+                    check_with_onnxruntime(self, folder)
+                    code, _ = sinter("test", folder, "--backend", "cpu", "--inject", f"{node}=wrong")
+                    self.assertEqual(code, 1)
+                    code, _ = sinter("test", folder, "--backend", "cpu")
+                    self.assertEqual(code, 0)
+
     def test_agreement_is_none(self):
         code, result = sinter("bisect", SQUEEZENET, "--good", "backend=reference", "--bad", "backend=cpu")
         self.assertEqual((code, result["kind"], result["repro"]), (0, "none", None))

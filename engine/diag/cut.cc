@@ -255,8 +255,10 @@ Result<Cut> Cutter::cut(const std::vector<std::string>& names, const std::vector
     added.name = name;
     added.op = std::string(node.op);
     added.bytes = std::string(as_text(raw_[index]));
+    added.even = node.op == "Split" && node.inputs.size() < 2 && model_.opset("") < 18;
     for (const auto& attribute : node.attributes) {
       if (attribute.name == "group") added.group = attribute.i;
+      if (attribute.name == "split") added.even = false;
     }
     inside.insert(name);
     for (const std::string_view input : node.inputs) added.inputs.emplace_back(input);

@@ -26,6 +26,7 @@ struct CutNode {
   std::string bytes;  // the NodeProto
   std::vector<std::string> inputs, outputs;
   int64_t group = 0;  // the attribute, 0 where there is none
+  bool even = false;  // splits into equal parts, which opsets before 18 insist on
 };
 
 struct Cut {

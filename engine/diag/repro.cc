@@ -76,6 +76,7 @@ class Reducer {
     (*good)->close();
     if (!expected) co_return Verdict::refused;
     cut.outputs = std::move(*expected);
+    if (!splits_evenly(cut)) co_return Verdict::refused;
     const auto bad = co_await open(cut, bad_);
     if (!bad) co_return failed(bad.error());
     const auto actual = co_await (*bad)->run(cut.inputs, {});
@@ -86,6 +87,20 @@ class Reducer {
     if (differs) note_kernels(**bad);
     (*bad)->close();
     co_return differs ? Verdict::differs : Verdict::agrees;
+  }
+
+  // What this engine takes and others refuse is no good repro.
+  static bool splits_evenly(const Cut& cut) {
+    for (const CutNode& node : cut.nodes) {
+      if (!node.even) continue;
+      const Tensor* first = nullptr;
+      for (const NamedTensor& output : cut.outputs) {
+        if (std::find(node.outputs.begin(), node.outputs.end(), output.name) == node.outputs.end()) continue;
+        if (first && first->shape() != output.tensor.shape()) return false;
+        first = &output.tensor;
+      }
+    }
+    return true;
   }
 
   Result<Verdict> failed(const Error& error) {
