@@ -63,7 +63,7 @@ int finish(const Result<Outcome>& outcome, bool json) {
     return outcome->exit;
   }
   const Error& error = outcome.error();
-  std::fprintf(stderr, "%s\n", to_string(error).c_str());
+  std::fprintf(stderr, "%s\n%s", to_string(error).c_str(), failure_text(error).c_str());
   if (json) std::printf("%s\n", dump(to_json(error)).c_str());
   return exit_code(error.code);
 }

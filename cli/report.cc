@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/report.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <sstream>
 
+#include "engine/base/failure.h"
 #include "engine/base/str.h"
 
 namespace sinter::cli {
@@ -30,12 +33,84 @@ int exit_code(Code code) {
   return kInternal;
 }
 
+namespace {
+
+Json failure_json(const Failure& failure) {
+  Json json = {{"id", failure.id}, {"code", code_name(failure.code)}, {"message", failure.message}};
+  const std::pair<const char*, const std::string&> texts[] = {{"hint", failure.hint},
+                                                              {"stage", failure.stage},
+                                                              {"node", failure.node},
+                                                              {"op", failure.op},
+                                                              {"attributes", failure.attributes},
+                                                              {"kernel", failure.kernel},
+                                                              {"wgsl", failure.wgsl},
+                                                              {"call", failure.call}};
+  for (const auto& [name, text] : texts) {
+    if (!text.empty()) json[name] = text;
+  }
+  const std::pair<const char*, const std::vector<std::string>&> lists[] = {{"chain", failure.chain},
+                                                                           {"nodes", failure.nodes},
+                                                                           {"inputs", failure.inputs},
+                                                                           {"outputs", failure.outputs},
+                                                                           {"events", failure.events}};
+  for (const auto& [name, list] : lists) {
+    if (!list.empty()) json[name] = list;
+  }
+  return json;
+}
+
+/// The marked line of a kernel and its neighbours.
+std::string marked_excerpt(const std::string& wgsl) {
+  std::vector<std::string> lines;
+  size_t marked = std::string::npos;
+  std::istringstream text(wgsl);
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("> ")) marked = lines.size();
+    lines.push_back(line);
+  }
+  std::string excerpt;
+  for (size_t i = 0; marked != std::string::npos && i < lines.size(); ++i) {
+    if (i + 3 > marked && i < marked + 3) excerpt += StrCat("    ", i + 1, " ", lines[i], "\n");
+  }
+  return excerpt;
+}
+
+}  // namespace
+
 Json to_json(const Error& error) {
-  return {{"error",
-           {{"code", code_name(error.code)},
-            {"message", error.message},
-            {"chain", error.chain},
-            {"hint", error.hint.empty() ? Json() : Json(error.hint)}}}};
+  Json json = {{"code", code_name(error.code)},
+               {"message", error.message},
+               {"chain", error.chain},
+               {"hint", error.hint.empty() ? Json() : Json(error.hint)}};
+  if (error.failure && error.failure->id) json["first_failure"] = failure_json(*error.failure);
+  if (error.echo_of) json["echo_of"] = error.echo_of;
+  return {{"error", json}};
+}
+
+std::string failure_text(const Error& error) {
+  const bool refused = exit_code(error.code) == kRefused;
+  if (!error.failure || !error.failure->id || refused) return {};
+  const Failure& failure = *error.failure;
+  if (error.echo_of) return StrCat("  echo of #", error.echo_of, ": ", failure.message, "\n");
+  std::string text;
+  const auto line = [&](std::string_view name, const std::string& value) {
+    if (!value.empty()) text += StrCat("  ", name, ": ", value, "\n");
+  };
+  line("stage", failure.stage);
+  if (!failure.node.empty()) line("node", StrCat("'", failure.node, "' (", failure.op, ")"));
+  if (failure.nodes.size() > 1) line("stands for", StrJoin(failure.nodes, ", "));
+  line("attributes", failure.attributes);
+  line("inputs", StrJoin(failure.inputs, ", "));
+  line("outputs", StrJoin(failure.outputs, ", "));
+  line("kernel", failure.kernel);
+  text += marked_excerpt(failure.wgsl);
+  line("device call", failure.call);
+  text += "  last events:\n";
+  const size_t shown = std::min<size_t>(failure.events.size(), 6);
+  for (size_t i = failure.events.size() - shown; i < failure.events.size(); ++i) {
+    text += StrCat("    ", failure.events[i], "\n");
+  }
+  return text;
 }
 
 std::string dump(const Json& document) { return document.dump(1, ' ', false, Json::error_handler_t::replace); }
@@ -89,7 +164,11 @@ void warn(const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.
 
 void report_fallbacks(const SessionReport& report) {
   for (const SessionReport::Fallback& fallback : report.fallbacks) {
-    warn(StrCat("running on ", fallback.to, " instead of ", fallback.from, ": ", fallback.reason));
+    if (fallback.to == fallback.from) {
+      warn(StrCat(fallback.reason, "; it was opened again"));
+    } else {
+      warn(StrCat("running on ", fallback.to, " instead of ", fallback.from, ": ", fallback.reason));
+    }
   }
 }
 

@@ -31,6 +31,8 @@ struct Outcome {
 
 int exit_code(Code code);
 Json to_json(const Error& error);
+/// Where the failure behind an error arose, a line per fact; empty where a refusal says it all.
+std::string failure_text(const Error& error);
 /// The whole document, without throwing on text that is not UTF-8.
 std::string dump(const Json& document);
 /// Bytes that are no UTF-8 become '?'.

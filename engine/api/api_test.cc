@@ -5,6 +5,7 @@
 
 #include "engine/api/json.h"
 #include "engine/api/options.h"
+#include "engine/base/failure.h"
 
 namespace sinter::api {
 namespace {
@@ -25,6 +26,19 @@ TEST(Json, NumbersThatJsonCannotHoldAreNull) {
 TEST(Json, ErrorsKeepChainAndHint) {
   EXPECT_EQ(error_json({Code::Io, "m", {"inner", "outer"}, "h"}),
             R"({"message":"m","chain":["inner","outer"],"hint":"h"})");
+}
+
+TEST(Json, ErrorsCarryTheFirstFailureAndWhatTheyEcho) {
+  Error error{Code::Gpu, "m", {}, ""};
+  Failure& failure = failure_of(error);
+  failure.node = "conv";
+  EXPECT_EQ(error_json(error), R"({"message":"m","chain":[],"hint":""})") << "nobody has been told yet";
+  failure.id = 1;
+  failure.code = Code::Gpu;
+  failure.inputs = {"x float32[1]"};
+  error.echo_of = 1;
+  EXPECT_EQ(error_json(error), R"({"message":"m","chain":[],"hint":"","firstFailure":{"id":1,"code":"Gpu",)"
+                               R"("node":"conv","inputs":["x float32[1]"]},"echoOf":1})");
 }
 
 TEST(Options, EngineDefaultsAndValues) {
@@ -51,6 +65,10 @@ TEST(Options, SessionValuesSplitNamesAtTheLastSign) {
   ASSERT_EQ(options->dims.size(), 2u);
   EXPECT_EQ(options->dims[1], (std::pair<std::string, int64_t>{"a=b", 2}));
   ASSERT_TRUE(options->inject);
+  const auto faulty = parse_session_options("inject_device=oom@/a@b");
+  ASSERT_TRUE(faulty && faulty->inject_device);
+  EXPECT_EQ(faulty->inject_device->kind, DeviceFault::Kind::oom);
+  EXPECT_EQ(faulty->inject_device->step, "/a@b");
   EXPECT_EQ(options->inject->node, "/conv=1");
   EXPECT_EQ(options->inject->kind, "nan");
 }
@@ -62,7 +80,8 @@ TEST(Options, WhatIsWrongIsNamed) {
     ASSERT_FALSE(result) << text;
     EXPECT_EQ(result.error().code, Code::InvalidInput);
   }
-  for (const char* text : {"fusion=on", "dim=N", "dim=N=-2", "dim=N=x", "inject=n=explode", "inject=n", "of=x"}) {
+  for (const char* text : {"fusion=on", "dim=N", "dim=N=-2", "dim=N=x", "inject=n=explode", "inject=n", "of=x",
+                           "inject_device=lost", "inject_device=lost@", "inject_device=gone@3"}) {
     const auto result = parse_session_options(text);
     ASSERT_FALSE(result) << text;
     EXPECT_EQ(result.error().code, Code::InvalidInput);

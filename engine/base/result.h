@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,11 +27,15 @@ enum class Code : uint8_t {
 
 std::string_view code_name(Code code);
 
+struct Failure;  // engine/base/failure.h
+
 struct Error {
   Code code = Code::Internal;
   std::string message;
-  std::vector<std::string> chain;  // innermost context first: "importing node 'n12' (Conv)"
-  std::string hint;                // what would work; may be empty
+  std::vector<std::string> chain;    // innermost context first: "importing node 'n12' (Conv)"
+  std::string hint;                  // what would work; may be empty
+  std::shared_ptr<Failure> failure;  // where it arose; null where nobody has said so
+  uint32_t echo_of = 0;              // the failure that caused it and was told of before; 0: none
 
   Error with_context(std::string context) && {
     chain.push_back(std::move(context));

@@ -7,6 +7,7 @@
 #include "engine/base/str.h"
 #include "engine/base/trace.h"
 #include "engine/ops/infer.h"
+#include "engine/plan/where.h"
 
 namespace sinter::cpu {
 namespace {
@@ -65,8 +66,10 @@ Result<> run_host_step(const Plan& plan, const Step& step, std::span<const Tenso
     }
     done = node.op->reference(RefContext{node, inputs, outputs});
   }
-  if (!done) return std::unexpected(std::move(done).error().with_context(describe_step(plan, step, inputs)));
-  return {};
+  if (done) return {};
+  const size_t index = static_cast<size_t>(&step - plan.steps.data());
+  return std::unexpected(
+      at(std::move(done).error(), plan::where(plan, index)).with_context(describe_step(plan, step, inputs)));
 }
 
 Result<> run_host_step(const Plan& plan, const Step& step, std::span<const Tensor* const> inputs,

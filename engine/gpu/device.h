@@ -133,6 +133,9 @@ class Device {
 
   /// Bytes of the buffers that are alive; kept by gpu::Buffer.
   MemoryStats memory;
+
+  /// The loss, as the first operation to meet it was told; what meets it later is its echo. Kept by prepare and run.
+  std::shared_ptr<Failure> loss;
 };
 
 struct DeviceOptions {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/ops/infer.h"
 
+#include "engine/base/failure.h"
 #include "engine/base/str.h"
+#include "engine/ops/print.h"
 
 namespace sinter {
 namespace {
@@ -61,8 +63,13 @@ std::string describe(const Node& node) { return StrCat("node '", node.name, "' (
 Result<std::vector<TensorInfo>> infer_node(const Node& node, std::span<const TensorInfo> inputs, bool concrete) {
   std::vector<TensorInfo> outputs(node.outputs.size());
   const auto with_context = [&](Error error) {
-    return std::unexpected(std::move(error).with_context(
-        StrCat("inferring shapes of ", describe(node), " from ", describe_inputs(inputs))));
+    Failure place;
+    place.node = node.name;
+    place.op = node.op->name;
+    place.attributes = print(node.attrs);
+    return std::unexpected(
+        at(std::move(error), std::move(place))
+            .with_context(StrCat("inferring shapes of ", describe(node), " from ", describe_inputs(inputs))));
   };
   if (auto arity = check_arity(node); !arity) return with_context(std::move(arity).error());
   InferContext ctx{node, inputs, outputs, concrete};

@@ -25,6 +25,12 @@ std::string print_value(const Graph& graph, ValueId id) {
 
 }  // namespace
 
+std::string print(const Attrs& attrs) {
+  std::string text;
+  for (const auto& [name, value] : attrs) text += StrCat(text.empty() ? "" : " ", name, "=", print_attr(value));
+  return text;
+}
+
 std::string print(const Expr& expr) {
   std::vector<std::string> texts;
   for (const ExprNode& node : expr.nodes()) {
@@ -58,15 +64,7 @@ std::string print(const Graph& graph, const Node& node) {
   text += StrCat(" = ", node.op->name, "(");
   for (size_t i = 0; i < node.inputs.size(); ++i) text += StrCat(i ? ", " : "", print_value(graph, node.inputs[i]));
   text += ")";
-  if (node.attrs.size()) {
-    text += " {";
-    bool first = true;
-    for (const auto& [name, value] : node.attrs) {
-      text += StrCat(first ? "" : " ", name, "=", print_attr(value));
-      first = false;
-    }
-    text += "}";
-  }
+  if (node.attrs.size()) text += StrCat(" {", print(node.attrs), "}");
   if (!node.expr.empty()) text += StrCat(" | ", print(node.expr));
   return text;
 }

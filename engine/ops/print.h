@@ -11,6 +11,8 @@ namespace sinter {
 /// `%y:float32[1,8] = Conv(%x, %w, _) {group=1} | max(x0, 0)`.
 std::string print(const Graph& graph);
 std::string print(const Graph& graph, const Node& node);
+/// "group=1 kernel_shape=[3,3]".
+std::string print(const Attrs& attrs);
 /// "max(add(x0, x1), 0)".
 std::string print(const Expr& expr);
 

@@ -5,6 +5,7 @@
 
 #include "engine/base/str.h"
 #include "engine/ops/infer.h"
+#include "engine/ops/where.h"
 #include "engine/plan/bind.h"
 #include "engine/plan/memory.h"
 #include "engine/plan/plan.h"
@@ -101,7 +102,8 @@ class Builder {
         return add_dispatches(id, *kernels);
       }
       if (kernels.error().code != Code::Unsupported) {
-        return std::unexpected(std::move(kernels).error().with_context(StrCat("planning ", describe(node))));
+        return std::unexpected(at(std::move(kernels).error(), sinter::where(graph_, node))
+                                   .with_context(StrCat("planning ", describe(node))));
       }
       reason = kernels.error().message;
     }
