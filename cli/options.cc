@@ -52,6 +52,9 @@ SessionOptions CommonOptions::session_options() const {
   if (!inject.empty()) {
     if (auto fault = parse_fault(inject[0])) options.inject = std::move(*fault);
   }
+  if (!inject_device.empty()) {
+    if (auto fault = parse_device_fault(inject_device)) options.inject_device = std::move(*fault);
+  }
   return options;
 }
 

@@ -30,15 +30,8 @@ namespace {
 Result<> check_faults(const CommonOptions& options) {
   if (options.inject.size() > 1) return fail(Code::InvalidInput, "one fault at a time", "give --inject once");
   if (!options.inject.empty()) SINTER_CHECK_OK(parse_fault(options.inject[0]));
-  if (!options.inject_device.empty() && options.inject_device != "no-adapter") {
-    return fail(Code::Unsupported, StrCat("the device fault '", options.inject_device, "' is not part of this build"),
-                "no-adapter is");
-  }
+  if (!options.inject_device.empty()) SINTER_CHECK_OK(parse_device_fault(options.inject_device));
   return {};
-}
-
-Task<std::shared_ptr<gpu::Device>> no_adapter(gpu::DeviceOptions) {
-  co_return fail(Code::Gpu, "no adapter: the fault was injected", "run without --inject-device");
 }
 
 }  // namespace
@@ -51,7 +44,6 @@ Result<std::unique_ptr<Runner>> Runner::make(const CommonOptions& options) {
   engine.threads = options.threads;
   engine.timeout_ms = options.timeout_ms;
   engine.listener = &runner->trace_;
-  if (options.inject_device == "no-adapter") engine.open_device = &no_adapter;
   runner->engine_ = std::make_shared<Engine>(engine);
   return runner;
 }

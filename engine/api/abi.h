@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C ABI. Everything that can take time is asynchronous: the caller picks a request number, and the answer comes
 // through `complete(request, status, data, bytes)`; status 0 is success, anything else a Code plus one, with the error as
-// JSON {"message","chain","hint"}. What `data` points at is valid during that call only.
+// JSON (json.h says of what form). What `data` points at is valid during that call only.
 //
 // On the web the functions are exports of the module and `complete` is the import "sinter"."complete".
 #pragma once
@@ -48,11 +48,13 @@ void sinter_engine_open(uint32_t request, const char* options, uint32_t option_b
 void sinter_engine_close(uint32_t engine);
 
 /// Takes over `model` and the files' data, blocks of sinter_alloc, whatever the outcome. Options: fusion (true, false), off (a pass name,
-/// repeated), dim (NAME=N, repeated), inject (NODE=KIND), plain (true: no specialised device kernels). Answer: JSON {"session","inputs","outputs"}.
+/// repeated), dim (NAME=N, repeated), inject (NODE=KIND), inject_device (lost@STEP, oom@STEP, no-adapter), plain (true: no specialised device kernels). Answer: JSON {"session","inputs","outputs"}.
 void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_t model_bytes, const sinter_file* files,
                          uint32_t file_count, const char* options, uint32_t option_bytes);
 /// The tensors and what they point at stay the caller's and unchanged until the answer: an array of sinter_tensor.
 void sinter_session_run(uint32_t request, uint32_t session, const sinter_tensor* inputs, uint32_t count);
+/// There is no such thing on the web: answers Unsupported and names sinter_session_run.
+void sinter_session_run_sync(uint32_t request, uint32_t session, const sinter_tensor* inputs, uint32_t count);
 /// Answered before it returns: JSON.
 void sinter_session_report(uint32_t request, uint32_t session);
 void sinter_session_close(uint32_t session);

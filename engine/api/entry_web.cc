@@ -8,7 +8,9 @@
 #include <cstring>
 
 #include "engine/api/json.h"
+#include "engine/api/report.h"
 #include "engine/base/check.h"
+#include "engine/base/failure.h"
 #include "engine/base/memory.h"
 #include "engine/gpu/device_web.h"
 
@@ -142,26 +144,6 @@ void io_json(Json& json, std::string_view name, const std::vector<IoInfo>& infos
   json.close(']');
 }
 
-std::string report_json(const SessionReport& report) {
-  Json json;
-  json.open('{').field("backend", plan::name_of(report.backend)).field("why", report.why).key("fallbacks").open('[');
-  for (const auto& fallback : report.fallbacks) {
-    json.open('{').field("from", fallback.from).field("to", fallback.to).field("reason", fallback.reason).close('}');
-  }
-  json.close(']').field("peakBytes", report.peak_bytes).field("pipelines", report.pipelines);
-  json.field("dispatches", report.dispatches).key("cpuSteps").open('[');
-  for (const auto& step : report.cpu_steps) {
-    json.open('{').field("node", step.node).field("op", step.op).field("reason", step.reason).close('}');
-  }
-  json.close(']').key("unsupported").open('[');
-  for (const plan::Refusal& refusal : report.unsupported) {
-    json.open('{').field("node", refusal.node).field("op", refusal.op).field("reason", refusal.reason);
-    json.field("hint", refusal.hint).close('}');
-  }
-  json.close(']').field("loadMs", report.load_ms).field("prepareMs", report.prepare_ms).close('}');
-  return json.text();
-}
-
 void answer_run(uint32_t request, const std::vector<NamedTensor>& outputs) {
   std::vector<sinter_tensor> tensors;
   for (const NamedTensor& output : outputs) {
@@ -202,7 +184,10 @@ namespace {
 Task<> open_engine(std::shared_ptr<EngineEntry> entry) {
   Engine& engine = *entry->engine;
   if (entry->backend == BackendChoice::webgpu) {
-    SINTER_CO_TRY(co_await engine.watchdog().guard(engine.executor(), engine.device()));
+    auto device = co_await engine.watchdog().guard(engine.executor(), engine.device());
+    if (!device) {
+      co_return std::unexpected(engine.failures().record(in_stage("open device", std::move(device)).error()));
+    }
   }
   co_return Result<>{};
 }
@@ -346,6 +331,14 @@ void sinter_session_run(uint32_t request, uint32_t session, const sinter_tensor*
   options.cancel = begin_request(request);
   start(module().engines[at->second.engine], request, opened->run(std::move(*tensors), std::move(options)),
         [request, opened](const std::vector<NamedTensor>& outputs) { answer_run(request, outputs); });
+}
+
+SINTER_EXPORT("sinter_session_run_sync")
+void sinter_session_run_sync(uint32_t request, uint32_t, const sinter_tensor*, uint32_t) {
+  complete(request, Error{Code::Unsupported,
+                          "nothing on the web may wait, and a synchronous run would",
+                          {},
+                          "call sinter_session_run, and go on when it answers"});
 }
 
 SINTER_EXPORT("sinter_session_report") void sinter_session_report(uint32_t request, uint32_t session) {

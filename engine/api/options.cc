@@ -76,13 +76,16 @@ Result<SessionOptions> parse_session_options(std::string_view text) {
       options.off.emplace_back(value);
     } else if (key == "inject") {
       options.inject = SINTER_TRY(parse_fault(value));
+    } else if (key == "inject_device") {
+      options.inject_device = SINTER_TRY(parse_device_fault(value));
     } else if (key == "dim") {
       const size_t split = value.rfind('=');
       const auto size = split == value.npos ? std::nullopt : integer(value.substr(split + 1));
       if (!size || *size < 0) return bad_value(key, value, "NAME=N with N of at least 0");
       options.dims.emplace_back(std::string(value.substr(0, split)), *size);
     } else {
-      return fail(Code::InvalidInput, StrCat("there is no load option '", key, "'"), "fusion, plain, off, dim, inject");
+      return fail(Code::InvalidInput, StrCat("there is no load option '", key, "'"),
+                  "fusion, plain, off, dim, inject, inject_device");
     }
     return {};
   }));

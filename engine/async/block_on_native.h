@@ -2,6 +2,10 @@
 // The synchronous driver of native programs and tests. It does not exist on the web, where nothing may wait.
 #pragma once
 
+#ifdef __wasm__
+#error "for the web nothing may wait: spawn the task and go on in its callback"
+#endif
+
 #include <sched.h>
 
 #include <chrono>

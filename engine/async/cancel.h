@@ -16,7 +16,19 @@ class CancelToken {
  public:
   CancelToken() = default;  // never fires
 
-  bool cancelled() const { return state_ && state_->cancelled; }
+  /// Fires when one of the two does.
+  static CancelToken any(CancelToken a, const CancelToken& b) {
+    a.states_.insert(a.states_.end(), b.states_.begin(), b.states_.end());
+    return a;
+  }
+
+  bool cancelled() const {
+    for (const auto& state : states_) {
+      if (state->cancelled) return true;
+    }
+    return false;
+  }
+  bool can_fire() const { return !states_.empty(); }
 
   /// Ok, or a Cancelled error; to be called at every stage boundary.
   Result<> check() const {
@@ -27,13 +39,12 @@ class CancelToken {
   /// Makes `completion` end as Cancelled when the source fires. What the external event still owns stays owned by it.
   template <class T>
   void link(Completion<T> completion) const {
-    if (!state_) return;
-    if (state_->cancelled) {
-      completion.complete(fail(Code::Cancelled, "cancelled by the caller"));
-      return;
+    if (cancelled()) completion.complete(fail(Code::Cancelled, "cancelled by the caller"));
+    if (completion.done()) return;
+    for (const auto& state : states_) {
+      std::erase_if(state->links, [](const auto& link) { return link->done(); });
+      state->links.push_back(std::make_unique<Link<T>>(completion));
     }
-    std::erase_if(state_->links, [](const auto& link) { return link->done(); });
-    state_->links.push_back(std::make_unique<Link<T>>(std::move(completion)));
   }
 
  private:
@@ -54,17 +65,18 @@ class CancelToken {
     bool cancelled = false;
     std::vector<std::unique_ptr<LinkBase>> links;
   };
-  std::shared_ptr<State> state_;
+  std::vector<std::shared_ptr<State>> states_;
 };
 
 class CancelSource {
  public:
-  CancelSource() { token_.state_ = std::make_shared<CancelToken::State>(); }
+  CancelSource() { token_.states_.push_back(std::make_shared<CancelToken::State>()); }
   CancelToken token() const { return token_; }
   void cancel() {
-    if (std::exchange(token_.state_->cancelled, true)) return;
-    for (auto& link : token_.state_->links) link->fire();
-    token_.state_->links.clear();
+    CancelToken::State& state = *token_.states_[0];
+    if (std::exchange(state.cancelled, true)) return;
+    for (auto& link : state.links) link->fire();
+    state.links.clear();
   }
 
  private:

@@ -51,12 +51,18 @@ class Executor {
 
   bool idle() const { return ready_.empty() && next_turn_.empty(); }
 
+  /// Spawned tasks that have not ended. Where there are some and the executor is idle, they wait for events.
+  size_t tasks() const { return tasks_; }
+  void task_began() { ++tasks_; }
+  void task_ended() { --tasks_; }
+
  private:
   std::deque<std::coroutine_handle<>> ready_;
   std::deque<std::coroutine_handle<>> next_turn_;
   TurnHook hook_ = nullptr;
   void* hook_context_ = nullptr;
   bool draining_ = false;
+  size_t tasks_ = 0;
 };
 
 }  // namespace sinter

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/async/cancel.h"
 #include "engine/async/completion.h"
 #include "engine/async/task.h"
 
@@ -28,24 +29,24 @@ class Lane {
     Hold& operator=(Hold&&) = delete;
     ~Hold() {
       if (!state_) return;
-      if (state_->waiters.empty()) {
-        state_->busy = false;
-        return;
+      while (!state_->waiters.empty()) {
+        Completion<> next = std::move(state_->waiters.front());
+        state_->waiters.pop_front();
+        if (next.complete({})) return;  // else it was cancelled while it waited
       }
-      Completion<> next = std::move(state_->waiters.front());
-      state_->waiters.pop_front();
-      next.complete({});
+      state_->busy = false;
     }
 
    private:
     std::shared_ptr<State> state_;
   };
 
-  Task<Hold> enter() {
+  Task<Hold> enter(CancelToken cancel = {}) {
     auto state = state_;
     if (state->busy) {
       Completion<> turn;
       state->waiters.push_back(turn);
+      cancel.link(turn);
       SINTER_CO_CHECK_OK(co_await turn);
     }
     state->busy = true;

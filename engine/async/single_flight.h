@@ -9,6 +9,7 @@
 
 #include "engine/async/completion.h"
 #include "engine/async/task.h"
+#include "engine/base/failure.h"
 
 namespace sinter {
 
@@ -30,6 +31,7 @@ class SingleFlight {
     flight_ = flight;
     Result<T> result = co_await make();
     flight_.reset();
+    if (!result) failure_of(result.error());  // shared by all who are told
     for (Completion<T>& waiter : flight->waiters) waiter.complete(result);
     co_return result;
   }

@@ -99,8 +99,9 @@ struct Root {
 };
 
 template <class T, class Done>
-Root run_root(Task<T> task, Done done) {
+Root run_root(Executor* executor, Task<T> task, Done done) {
   done(co_await std::move(task));
+  executor->task_ended();
 }
 
 struct CurrentExecutor {
@@ -128,8 +129,9 @@ struct NextTurn {
 /// Starts a task; `done(Result<T>)` is called from `executor.drain()` when it has finished.
 template <class T, class Done>
 void spawn(Executor& executor, Task<T> task, Done done) {
-  auto root = async_internal::run_root(std::move(task), std::move(done));
+  auto root = async_internal::run_root(&executor, std::move(task), std::move(done));
   root.handle.promise().executor = &executor;
+  executor.task_began();
   executor.post(root.handle);
 }
 

@@ -4,16 +4,25 @@
 #include <optional>
 #include <utility>
 
+#include "engine/base/failure.h"
+
 namespace sinter::gpu {
 namespace {
 
 // Both tasks have been started by their calls; awaiting one after the other loses no time. The read is awaited even
 // where the scope failed: the device owns `out` until then.
 Task<> finish(Task<> scope, std::optional<Task<>> read) {
-  Result<> scope_result = co_await std::move(scope);
-  if (!read) co_return scope_result;
-  Result<> read_result = co_await std::move(*read);
-  co_return scope_result ? std::move(read_result) : std::move(scope_result);
+  Result<> result = co_await std::move(scope);
+  std::string_view call = "queue.submit";
+  if (read) {
+    Result<> read_result = co_await std::move(*read);
+    if (result) {
+      call = "buffer.mapAsync";
+      result = std::move(read_result);
+    }
+  }
+  if (!result) failure_of(result.error()).call = call;
+  co_return result;
 }
 
 }  // namespace

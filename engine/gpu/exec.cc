@@ -4,7 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/base/failure.h"
 #include "engine/base/str.h"
+#include "engine/gpu/loss.h"
+#include "engine/plan/where.h"
 
 namespace sinter::gpu {
 namespace {
@@ -89,14 +92,37 @@ Result<Completion<>> start_segment(Executor& executor, std::shared_ptr<InFlight>
   return done;
 }
 
-// A submit failed as a whole: submits command by command to find the one that is to blame.
-Task<std::string> find_culprit(std::shared_ptr<InFlight> flight, const Segment& segment) {
+// A submit failed as a whole: submits command by command to find the one that is to blame. Gives its step, kNone where
+// each passes alone.
+Task<uint32_t> find_culprit(std::shared_ptr<InFlight> flight, const Segment& segment) {
   Device& device = *flight->prepared->device;
   for (size_t i = 0; i < segment.commands.size(); ++i) {
     Result<> result = co_await device.execute({.commands = std::span(segment.commands).subspan(i, 1)});
-    if (!result) co_return describe_step(*flight->prepared->plan, segment.origins[i]);
+    if (!result) co_return segment.origins[i];
   }
-  co_return std::string("running the plan on the device");
+  co_return kNone;
+}
+
+// What ran when the device failed as a whole.
+std::string describe_segment(const plan::Plan& plan, const Segment& segment) {
+  if (segment.origins.empty()) return "writing to the device";
+  return StrCat("running ", segment.commands.size(), " commands on the device, from ",
+                describe_step(plan, segment.origins.front()), " to ", describe_step(plan, segment.origins.back()));
+}
+
+Task<Error> blame(std::shared_ptr<InFlight> flight, const Segment& segment, Error error) {
+  const plan::Plan& plan = *flight->prepared->plan;
+  // A failure that has been told of already keeps its place.
+  if (error.failure && !error.failure->node.empty()) co_return error;
+  if (error.code == Code::Gpu) {
+    Result<uint32_t> step = co_await find_culprit(flight, segment);
+    if (step && *step != kNone) {
+      error = at(std::move(error), plan::where(plan, *step));
+      co_return std::move(error).with_context(describe_step(plan, *step));
+    }
+  }
+  if (error.code == Code::Cancelled) co_return error;
+  co_return std::move(error).with_context(describe_segment(plan, segment));
 }
 
 // The device's part of a segment in three: what goes up, the commands in the hands of `timer`, what comes down.
@@ -128,11 +154,7 @@ Task<> run_segment(std::shared_ptr<InFlight> flight, const Segment& segment, Hos
     Result<> result =
         timer ? co_await run_timed(flight, segment, *timer) : co_await run_on_device(flight, segment, cancel, trace);
     if (!result) {
-      Error error = std::move(result).error();
-      if (error.code == Code::Gpu) {
-        Result<std::string> culprit = co_await find_culprit(flight, segment);
-        if (culprit) error = std::move(error).with_context(*culprit);
-      }
+      Error error = SINTER_CO_TRY(co_await blame(flight, segment, std::move(result).error()));
       co_return std::unexpected(std::move(error));
     }
   }
@@ -176,13 +198,11 @@ Result<std::vector<Tensor>> take_outputs(const InFlight& flight) {
   return outputs;
 }
 
-}  // namespace
-
-Task<std::vector<Tensor>> run(std::shared_ptr<Prepared> prepared, std::vector<Tensor> inputs, HostSteps* host,
-                              CancelToken cancel, trace::Log* trace, StepTimer* timer) {
+Task<std::vector<Tensor>> run_all(std::shared_ptr<Prepared> prepared, std::vector<Tensor> inputs, HostSteps* host,
+                                  CancelToken cancel, trace::Log* trace, StepTimer* timer) {
   const plan::Plan& plan = *prepared->plan;
   SINTER_CO_CHECK_OK(check_inputs(plan, inputs));
-  Lane::Hold hold = SINTER_CO_TRY(co_await prepared->lane.enter());
+  Lane::Hold hold = SINTER_CO_TRY(co_await prepared->lane.enter(cancel));
   SINTER_CO_CHECK_OK(cancel.check());
   auto flight = std::make_shared<InFlight>(InFlight{prepared, std::move(hold), {}});
   flight->values.resize(plan.values.size());
@@ -192,6 +212,15 @@ Task<std::vector<Tensor>> run(std::shared_ptr<Prepared> prepared, std::vector<Te
     SINTER_CO_CHECK_OK(co_await run_segment(flight, segment, host, cancel, trace, timer));
   }
   co_return take_outputs(*flight);
+}
+
+}  // namespace
+
+Task<std::vector<Tensor>> run(std::shared_ptr<Prepared> prepared, std::vector<Tensor> inputs, HostSteps* host,
+                              CancelToken cancel, trace::Log* trace, StepTimer* timer) {
+  auto outputs = co_await run_all(prepared, std::move(inputs), host, std::move(cancel), trace, timer);
+  if (!outputs) co_return std::unexpected(share_loss(*prepared->device, std::move(outputs).error()));
+  co_return outputs;
 }
 
 }  // namespace sinter::gpu

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "engine/base/failure.h"
+
 namespace sinter::gpu {
 
 PipelineCache::~PipelineCache() {
@@ -33,7 +35,10 @@ PipelineCache::Started PipelineCache::start(const std::vector<PipelineDesc>& des
 
 Result<> PipelineCache::finish(Started& started, Result<std::vector<PipelineId>> ids) {
   Result<> outcome;
-  if (!ids) outcome = std::unexpected(std::move(ids).error());
+  if (!ids) {
+    failure_of(ids.error());  // shared by all who wait
+    outcome = std::unexpected(std::move(ids).error());
+  }
   for (size_t i = 0; i < started.texts.size(); ++i) {
     if (ids) {
       entries_[started.texts[i]] = {(*ids)[i], nullptr};

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/failure.h"
 #include "engine/base/str.h"
+#include "engine/gpu/loss.h"
+#include "engine/plan/where.h"
 
 namespace sinter::gpu {
 namespace {
@@ -100,6 +103,33 @@ std::shared_ptr<Kernels> distinct_kernels(const plan::Plan& plan) {
   return kernels;
 }
 
+// "... (line 12, column 5)": where a compiler message says it is.
+uint64_t line_in(std::string_view message) {
+  constexpr std::string_view kBefore = "(line ";
+  size_t place = message.find(kBefore);
+  if (place == message.npos) return 0;
+  uint64_t line = 0;
+  for (place += kBefore.size(); place < message.size() && message[place] >= '0' && message[place] <= '9'; ++place) {
+    line = line * 10 + static_cast<uint64_t>(message[place] - '0');
+  }
+  return line;
+}
+
+// A shader error names its kernel by the label: the step behind it is the first that uses the kernel.
+Error compile_error(Error error, const plan::Plan& plan, const Kernels& kernels) {
+  for (size_t step = 0; step < kernels.of_step.size(); ++step) {
+    const uint32_t kernel = kernels.of_step[step];
+    if (kernel == kNone || error.message.find(StrCat("kernel ", kernels.labels[kernel], ":")) == std::string::npos) {
+      continue;
+    }
+    Failure place = plan::where(plan, step);
+    place.wgsl = mark_line(place.wgsl, line_in(error.message));
+    error = at(std::move(error), std::move(place));
+    break;
+  }
+  return at(std::move(error), {.stage = "compile", .call = "createComputePipelineAsync"});
+}
+
 struct Owner {
   std::shared_ptr<const plan::Plan> plan;
   std::shared_ptr<Kernels> kernels;
@@ -149,8 +179,9 @@ Task<> fill(std::shared_ptr<Prepared> prepared, std::shared_ptr<DeviceWeights> w
   prepared->weights = SINTER_CO_TRY(co_await weights->upload(*prepared->plan, source, cancel));
   Result<> created = co_await std::move(buffers);
   if (!created) {
-    co_return std::unexpected(std::move(created).error().with_context(
-        StrCat("allocating ", prepared->device_bytes(), " bytes for activations, outputs and uniforms")));
+    co_return std::unexpected(at(std::move(created).error(), {.call = "createBuffer"})
+                                  .with_context(StrCat("allocating ", prepared->device_bytes(),
+                                                       " bytes for activations, outputs and uniforms")));
   }
   co_return created;
 }
@@ -218,22 +249,19 @@ Task<> bind(std::shared_ptr<Prepared> prepared, std::shared_ptr<Kernels> kernels
   for (auto& [step, task] : scopes) {
     Result<> result = co_await std::move(task);
     if (!result) {
+      Error error = at(std::move(result).error(), plan::where(*prepared->plan, step));
+      failure_of(error).call = "createBindGroup";
       co_return std::unexpected(
-          std::move(result).error().with_context(StrCat("binding ", describe_step(*prepared->plan, step))));
+          std::move(error).with_context(StrCat("binding ", describe_step(*prepared->plan, step))));
     }
   }
   co_return scope;
 }
 
-}  // namespace
-
-Prepared::~Prepared() {
-  for (BindGroupId group : groups) device->destroy_bind_group(group);
-}
-
-Task<std::shared_ptr<Prepared>> prepare(std::shared_ptr<PipelineCache> pipelines,
-                                        std::shared_ptr<DeviceWeights> weights, std::shared_ptr<const plan::Plan> plan,
-                                        plan::WeightSource& source, CancelToken cancel, trace::Log* trace) {
+Task<std::shared_ptr<Prepared>> prepare_all(std::shared_ptr<PipelineCache> pipelines,
+                                            std::shared_ptr<DeviceWeights> weights,
+                                            std::shared_ptr<const plan::Plan> plan, plan::WeightSource& source,
+                                            CancelToken cancel, trace::Log* trace) {
   SINTER_CO_CHECK_OK(cancel.check());
   auto prepared = std::make_shared<Prepared>();
   prepared->device = pipelines->device();
@@ -255,11 +283,27 @@ Task<std::shared_ptr<Prepared>> prepare(std::shared_ptr<PipelineCache> pipelines
   // Awaited even where the upload failed: what was started has ended when this returns.
   Result<std::vector<PipelineId>> ids = co_await compiled;
   compile.finish();
-  SINTER_CO_CHECK_OK(std::move(uploaded));
-  SINTER_CO_CHECK_OK(ids);
+  SINTER_CO_CHECK_OK(in_stage("upload", std::move(uploaded)));
+  if (!ids) co_return std::unexpected(compile_error(std::move(ids).error(), *plan, *kernels));
   SINTER_CO_CHECK_OK(cancel.check());
   SINTER_CO_CHECK_OK(co_await bind(prepared, kernels, *std::move(ids)));
   SINTER_CO_CHECK_OK(cancel.check());
+  co_return prepared;
+}
+
+}  // namespace
+
+Prepared::~Prepared() {
+  for (BindGroupId group : groups) device->destroy_bind_group(group);
+}
+
+Task<std::shared_ptr<Prepared>> prepare(std::shared_ptr<PipelineCache> pipelines,
+                                        std::shared_ptr<DeviceWeights> weights, std::shared_ptr<const plan::Plan> plan,
+                                        plan::WeightSource& source, CancelToken cancel, trace::Log* trace) {
+  const std::shared_ptr<Device> device = pipelines->device();
+  auto prepared =
+      co_await prepare_all(std::move(pipelines), std::move(weights), std::move(plan), source, cancel, trace);
+  if (!prepared) co_return std::unexpected(share_loss(*device, std::move(prepared).error()));
   co_return prepared;
 }
 

@@ -62,6 +62,14 @@ Task<std::shared_ptr<Prepared>> prepare(std::shared_ptr<PipelineCache> pipelines
 /// "node 'conv1' (Conv), kernel conv1x1_vec4": how errors name a step.
 std::string describe_step(const plan::Plan& plan, size_t step);
 
+/// The first command that a prepared plan issues from a step on. The step is given by its index or by the name of its node
+/// (one of the nodes it stands for will do); an upload and a step on the host have no command of their own.
+struct StepCommand {
+  size_t step = 0;
+  Command command;
+};
+Result<StepCommand> find_command(const Prepared& prepared, std::string_view step);
+
 /// Cuts the plan into segments. Exposed for tests.
 Result<std::vector<Segment>> cut_segments(const plan::Plan& plan);
 

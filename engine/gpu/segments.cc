@@ -133,6 +133,32 @@ class Cutter {
 
 Result<std::vector<Segment>> cut_segments(const plan::Plan& plan) { return Cutter(plan).run(); }
 
+namespace {
+
+bool is_step(const plan::Plan& plan, size_t index, std::string_view wanted) {
+  if (wanted == StrCat(index)) return true;
+  const NodeId id = plan.steps[index].node;
+  if (id >= plan.graph->nodes.size()) return false;
+  const Node& node = plan.graph->nodes[id];
+  return node.name == wanted || std::ranges::find(node.origins, wanted) != node.origins.end();
+}
+
+}  // namespace
+
+Result<StepCommand> find_command(const Prepared& prepared, std::string_view wanted) {
+  const plan::Plan& plan = *prepared.plan;
+  size_t first = 0;
+  while (first < plan.steps.size() && !is_step(plan, first, wanted)) ++first;
+  for (const Segment& segment : prepared.segments) {
+    if (first == plan.steps.size()) break;
+    for (size_t i = 0; i < segment.commands.size(); ++i) {
+      if (segment.origins[i] >= first) return StepCommand{segment.origins[i], segment.commands[i]};
+    }
+  }
+  return fail(Code::InvalidInput, StrCat("the plan has no step '", wanted, "' with work for the device"),
+              StrCat("its ", plan.steps.size(), " steps are counted from 0; name one, or a node that runs on WebGPU"));
+}
+
 std::string describe_step(const plan::Plan& plan, size_t step) {
   if (step >= plan.steps.size()) return "reading the outputs";
   const plan::Step& s = plan.steps[step];

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/failure.h"
 #include "engine/base/str.h"
 
 namespace sinter::gpu {
@@ -71,7 +72,8 @@ class DeviceWeights::Uploader {
     for (Scope& scope : scopes_) {
       Result<> result = co_await std::move(scope.task);
       if (!result && first) {
-        first = std::unexpected(std::move(result).error().with_context(StrCat("uploading weight ", scope.name)));
+        first = std::unexpected(at(std::move(result).error(), {.call = "createBuffer"})
+                                    .with_context(StrCat("uploading weight ", scope.name)));
       }
     }
     scopes_.clear();

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/runtime/engine.h"
 
+#include <algorithm>
+
 #include "engine/cpu/pool.h"
 #include "engine/runtime/self_check.h"
 
 namespace sinter {
 namespace {
+
+// Sizes to ask for; the adapter's limits where those are smaller. Byte addresses within a binding fit 32 bits.
+constexpr uint64_t kMaxBinding = 0xFFFFFFFC;
+constexpr uint64_t kMaxBuffer = uint64_t{1} << 40;
 
 std::unique_ptr<plan::ThreadPool> make_pool([[maybe_unused]] unsigned threads) {
 #ifndef __wasm__
@@ -20,9 +26,24 @@ Engine::Engine(EngineOptions options)
     : options_(options),
       trace_(options.listener),
       pool_(make_pool(options.threads)),
-      watchdog_(trace_, options.timeout_ms) {}
+      watchdog_(trace_, options.timeout_ms),
+      failures_(trace_) {}
 
 Engine::~Engine() = default;
+
+DeviceState Engine::device_state() const {
+  if (opening_.in_flight()) return DeviceState::initialising;
+  return device_ && !device_->lost() ? DeviceState::ready : DeviceState::uninitialised;
+}
+
+bool Engine::poll() {
+  watchdog_.check();
+  bool delivered = device_ && device_->poll();
+  for (const auto& lost : lost_) {
+    if (const auto device = lost.lock()) delivered |= device->poll();
+  }
+  return delivered;
+}
 
 Task<std::shared_ptr<gpu::Device>> Engine::device() {
   if (device_ && !device_->lost()) co_return device_;
@@ -30,9 +51,16 @@ Task<std::shared_ptr<gpu::Device>> Engine::device() {
     gpu::DeviceOptions options;
     options.prefer_low_power = options_.low_power;
     options.trace = &trace_;
+    // Plans may need large buffers, and a device cannot be widened later.
+    options.need_binding_bytes = kMaxBinding;
+    options.need_buffer_bytes = kMaxBuffer;
     trace::Span span(&trace_, "open device");
     auto device = SINTER_CO_TRY(co_await options_.open_device(options));
     span.finish(device->adapter().description);
+    if (device_) {
+      std::erase_if(lost_, [](const auto& lost) { return lost.expired(); });
+      lost_.push_back(device_);
+    }
     device_ = device;
     pipelines_ = std::make_shared<gpu::PipelineCache>(device);
     co_return device;

@@ -2,6 +2,7 @@
 // Engine: what sessions share: the executor, the trace log, the thread pool and at most one device.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "engine/gpu/device.h"
 #include "engine/gpu/pipeline_cache.h"
 #include "engine/plan/target.h"
+#include "engine/runtime/failures.h"
 #include "engine/runtime/watchdog.h"
 
 namespace sinter {
@@ -21,12 +23,23 @@ namespace sinter {
 /// `automatic` takes WebGPU where a hardware adapter answers, and the CPU otherwise.
 enum class BackendChoice : uint8_t { automatic, cpu, webgpu, reference };
 
+/// Of the engine's device: `ready` while it is open and alive.
+enum class DeviceState : uint8_t { uninitialised, initialising, ready };
+
+// A page must get its thread back well within a frame.
+#ifdef __wasm__
+constexpr double kSliceMs = 8;
+#else
+constexpr double kSliceMs = std::numeric_limits<double>::infinity();
+#endif
+
 struct EngineOptions {
   unsigned threads = 1;       // 0: one per processor; the web build has one
   double timeout_ms = 30000;  // no progress for that long is a Timeout
   trace::Listener* listener = nullptr;
   bool low_power = false;
   bool self_test = true;  // `automatic` tries a device's arithmetic before it uses it (self_check.h)
+  double slice_ms = kSliceMs;  // a CPU run gives the event loop a turn after this long
   /// How to open a device; tests put a scripted one here.
   Task<std::shared_ptr<gpu::Device>> (*open_device)(gpu::DeviceOptions) = &gpu::open_device;
 };
@@ -55,12 +68,11 @@ class Engine {
   Lane& lane() { return lane_; }
 
   Watchdog& watchdog() { return watchdog_; }
+  Failures& failures() { return failures_; }
+  DeviceState device_state() const;
 
-  /// Serves the device's callbacks (native pump) and the watchdog. True if something was delivered.
-  bool poll() {
-    watchdog_.check();
-    return device_ && device_->poll();
-  }
+  /// Serves the devices' callbacks (native pump) and the watchdog. True if something was delivered.
+  bool poll();
 
  private:
   EngineOptions options_;
@@ -69,12 +81,14 @@ class Engine {
   std::unique_ptr<plan::ThreadPool> pool_;
   std::shared_ptr<gpu::Device> device_;
   std::shared_ptr<gpu::PipelineCache> pipelines_;
+  std::vector<std::weak_ptr<gpu::Device>> lost_;  // work that was under way on them still has to end
   SingleFlight<std::shared_ptr<gpu::Device>> opening_;
   SingleFlight<> testing_;
   std::weak_ptr<gpu::Device> tested_;  // the device that `test_result_` is about
   Result<> test_result_;
   Lane lane_;
   Watchdog watchdog_;
+  Failures failures_;
 };
 
 }  // namespace sinter

@@ -21,6 +21,19 @@ Result<Fault> parse_fault(std::string_view text) {
   return fault;
 }
 
+Result<DeviceFault> parse_device_fault(std::string_view text) {
+  if (text == "no-adapter") return DeviceFault{DeviceFault::Kind::no_adapter, {}};
+  const size_t split = text.find('@');
+  const std::string_view kind = text.substr(0, split);
+  const bool known = kind == "lost" || kind == "oom";
+  if (!known || split == text.npos || split + 1 == text.size()) {
+    return fail(Code::InvalidInput, StrCat("'", text, "' is not a fault of the device"),
+                "write lost@STEP, oom@STEP or no-adapter, with STEP the index of a step or the name of a node");
+  }
+  return DeviceFault{kind == "lost" ? DeviceFault::Kind::lost : DeviceFault::Kind::oom,
+                     std::string(text.substr(split + 1))};
+}
+
 NodeId find_node(const Graph& graph, std::string_view name) {
   for (size_t id = 0; id < graph.nodes.size(); ++id) {
     if (!graph.nodes[id].dead && graph.nodes[id].name == name) return static_cast<NodeId>(id);

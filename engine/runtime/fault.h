@@ -18,6 +18,16 @@ struct Fault {
 /// Reads "NODE=KIND", split at the last '='.
 Result<Fault> parse_fault(std::string_view text);
 
+/// A fault of the device instead: it is lost or out of memory when it comes to a step, or there is no adapter.
+struct DeviceFault {
+  enum class Kind : uint8_t { lost, oom, no_adapter };
+  Kind kind = Kind::lost;
+  std::string step;  // the index of a step in the plan, or the name of a node
+};
+
+/// Reads "lost@STEP", "oom@STEP" or "no-adapter".
+Result<DeviceFault> parse_device_fault(std::string_view text);
+
 /// Puts a barrier behind the node: its first output is materialised there and the fault acts on it. To be done before the
 /// passes run.
 Result<> inject(Graph& graph, const Fault& fault);

@@ -4,16 +4,20 @@
 #include "engine/base/sort.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
+#include "engine/async/wait.h"
 #include "engine/base/memory.h"
 #include "engine/base/str.h"
 #include "engine/cpu/exec.h"
 #include "engine/cpu/kernels.h"
 #include "engine/gpu/exec.h"
+#include "engine/gpu/faulty_device.h"
 #include "engine/gpu/prepare.h"
 #include "engine/onnx/parse.h"
 #include "engine/passes/passes.h"
+#include "engine/plan/where.h"
 #include "engine/runtime/inputs.h"
 #include "engine/runtime/profile.h"
 #include "engine/runtime/weights.h"
@@ -21,15 +25,11 @@
 namespace sinter {
 namespace {
 
-// A page must get its thread back well within a frame.
-#ifdef __wasm__
-constexpr double kSliceMs = 8;
-#else
-constexpr double kSliceMs = std::numeric_limits<double>::infinity();
-#endif
-
 // Plans kept per session, by input shapes; the least recently used goes first.
 constexpr size_t kMaxPlans = 8;
+
+// With the automatic choice, a device that is lost so often is not used again.
+constexpr size_t kMaxLosses = 2;
 
 plan::Backend fixed_backend(BackendChoice choice) {
   return choice == BackendChoice::reference ? plan::Backend::reference : plan::Backend::cpu;
@@ -59,28 +59,49 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
 
   void set_load_ms(double ms) { report_.load_ms = ms; }
 
-  Task<> open([[maybe_unused]] std::shared_ptr<SessionImpl> self) {
+  Task<> open([[maybe_unused]] std::shared_ptr<SessionImpl> self, CancelToken cancel) {
     const double start = trace::now_ms();
-    SINTER_CO_CHECK_OK(co_await choose_backend());
+    SINTER_CO_CHECK_OK(co_await choose_backend(cancel));
     auto bindings = SINTER_CO_TRY(default_bindings(*graph_, options_.dims));
     if (bindings) {
       auto needed = SINTER_CO_TRY(plan::needed_values(*graph_, *bindings));
       if (needed.empty()) {
-        auto ready = co_await ready_or_fall_back(*bindings, options_.cancel);
+        auto ready = co_await ready_or_fall_back(*bindings, cancel);
         if (!ready) co_return std::unexpected(std::move(ready).error());
       }
     }
+    SINTER_CO_CHECK_OK(cancel.check());
     report_.prepare_ms = trace::now_ms() - start;
     co_return Result<>{};
   }
 
   Task<std::vector<NamedTensor>> run(std::vector<NamedTensor> given, RunOptions options) override {
-    const auto self = shared_from_this();
+    return recorded(shared_from_this(), std::move(given), std::move(options));
+  }
+
+  void close() override {
+    closed_ = true;
+    plans_.clear();
+    device_weights_.reset();
+    faulty_.reset();
+  }
+
+ private:
+  // The shared pointer as an argument: a task that has begun keeps the session.
+  static Task<std::vector<NamedTensor>> recorded(std::shared_ptr<SessionImpl> self, std::vector<NamedTensor> given,
+                                                 RunOptions options) {
+    auto outputs = co_await self->run_queued(std::move(given), std::move(options));
+    if (!outputs) co_return std::unexpected(self->engine_->failures().record(std::move(outputs).error()));
+    co_return outputs;
+  }
+
+  Task<std::vector<NamedTensor>> run_queued(std::vector<NamedTensor> given, RunOptions options) {
     std::vector<Tensor> inputs = SINTER_CO_TRY(match_inputs(*graph_, given));
     given.clear();
     plan::Bindings bindings = bindings_of(inputs);
     if (closed_) co_return fail(Code::InvalidInput, "the session is closed", "load the model again");
-    const auto hold = SINTER_CO_TRY(co_await engine_->lane().enter());
+    // Shared with the work itself, which may outlast this await: the next run starts when both have let go.
+    const auto hold = std::make_shared<Lane::Hold>(SINTER_CO_TRY(co_await engine_->lane().enter(options.cancel)));
     if (closed_) co_return fail(Code::Cancelled, "the session was closed while the run waited");
     SINTER_CO_CHECK_OK(options.cancel.check());
     if (const auto known = known_bindings(inputs)) {
@@ -88,10 +109,11 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     } else {
       SINTER_CO_CHECK_OK(complete(bindings, inputs));
     }
-    auto outputs = co_await guarded_run(bindings, inputs, options);
+    auto outputs = co_await guarded_run(hold, bindings, inputs, options);
+    if (!outputs) note_loss();
     if (!outputs && can_fall_back(outputs.error())) {
       fall_back(outputs.error());
-      outputs = co_await guarded_run(bindings, inputs, options);
+      outputs = co_await guarded_run(hold, bindings, inputs, options);
     }
     if (!outputs) co_return std::unexpected(std::move(outputs).error());
     std::vector<NamedTensor> named;
@@ -99,14 +121,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     co_return named;
   }
 
-  void close() override {
-    closed_ = true;
-    plans_.clear();
-    device_weights_.reset();
-  }
-
- private:
-  Task<> choose_backend() {
+  Task<> choose_backend(CancelToken cancel) {
     const BackendChoice choice = options_.backend;
     if (choice == BackendChoice::cpu || choice == BackendChoice::reference) {
       report_.backend = fixed_backend(choice);
@@ -114,8 +129,8 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
       co_return Result<>{};
     }
     report_.backend = plan::Backend::webgpu;
-    auto device = co_await engine_->device();
-    if (choice == BackendChoice::webgpu) {
+    auto device = in_stage("open device", co_await open_device(cancel));
+    if (choice == BackendChoice::webgpu || cancel.cancelled()) {
       if (!device) co_return std::unexpected(std::move(device).error());
       report_.why = "asked for";
       co_return Result<>{};
@@ -149,6 +164,13 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     return std::nullopt;
   }
 
+  // A plan outlives the inputs that it was made for.
+  static Result<Tensor> kept_copy(const Tensor& tensor) {
+    Tensor copy = SINTER_TRY(Tensor::alloc(tensor.dtype(), tensor.shape(), "an input that decides shapes"));
+    if (tensor.nbytes()) std::memcpy(copy.mutable_bytes().data(), tensor.bytes().data(), tensor.nbytes());
+    return copy;
+  }
+
   size_t input_index(ValueId id) const {
     return std::find(graph_->inputs.begin(), graph_->inputs.end(), id) - graph_->inputs.begin();
   }
@@ -158,24 +180,84 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     while (true) {
       const auto needed = SINTER_TRY(plan::needed_values(*graph_, bindings));
       if (needed.empty()) return {};
-      for (ValueId id : needed) bindings.values.push_back({id, inputs[input_index(id)]});
+      for (ValueId id : needed) bindings.values.push_back({id, SINTER_TRY(kept_copy(inputs[input_index(id)]))});
       heap_sort(bindings.values, [](const auto& a, const auto& b) { return a.first < b.first; });
     }
   }
 
-  Task<std::vector<Tensor>> guarded_run(const plan::Bindings& bindings, const std::vector<Tensor>& inputs,
-                                        const RunOptions& options) {
-    return engine_->watchdog().guard(engine_->executor(), run_bound(shared_from_this(), bindings, inputs, options));
+  Task<std::vector<Tensor>> guarded_run(std::shared_ptr<Lane::Hold> hold, const plan::Bindings& bindings,
+                                        const std::vector<Tensor>& inputs, RunOptions options) {
+    CancelSource abandon;
+    const CancelToken cancel = options.cancel;
+    options.cancel = CancelToken::any(cancel, abandon.token());
+    auto task = run_bound(shared_from_this(), std::move(hold), bindings, inputs, std::move(options));
+    return engine_->watchdog().guard(engine_->executor(), std::move(task), cancel, abandon);
+  }
+
+  // The engine's device, or this session's faulty view of it.
+  Task<std::shared_ptr<gpu::Device>> open_device(CancelToken cancel) {
+    const auto& fault = options_.inject_device;
+    if (fault && fault->kind == DeviceFault::Kind::no_adapter) {
+      co_return fail(Code::Gpu, "no adapter: the fault was injected", "run without the injected fault");
+    }
+    auto device = SINTER_CO_TRY(co_await or_cancelled(device_of(engine_), cancel));
+    if (!fault) co_return device;
+    if (faulty_ && static_cast<gpu::FaultyDevice&>(*faulty_->device()).inner() == device) co_return faulty_->device();
+    if (fault_happened()) co_return device;
+    faulty_ = std::make_shared<gpu::PipelineCache>(std::make_shared<gpu::FaultyDevice>(device));
+    co_return faulty_->device();
+  }
+
+  static Task<std::shared_ptr<gpu::Device>> device_of(std::shared_ptr<Engine> engine) {
+    co_return co_await engine->device();
+  }
+
+  bool fault_happened() const {
+    return faulty_ && static_cast<const gpu::FaultyDevice&>(*faulty_->device()).happened();
+  }
+
+  const std::shared_ptr<gpu::PipelineCache>& pipelines_of(const std::shared_ptr<gpu::Device>& device) const {
+    return faulty_ && faulty_->device() == device ? faulty_ : engine_->pipelines();
+  }
+
+  // Makes the injected fault wait for its step.
+  Result<> arm(const gpu::Prepared& prepared) {
+    if (!faulty_ || faulty_->device() != prepared.device || fault_happened()) return {};
+    const bool lost = options_.inject_device->kind == DeviceFault::Kind::lost;
+    const gpu::StepCommand found = SINTER_TRY(gpu::find_command(prepared, options_.inject_device->step));
+    std::string step = gpu::describe_step(*prepared.plan, found.step);
+    if (found.step < prepared.plan->steps.size()) step = StrCat("at step ", found.step, ", ", step);
+    Error error{lost ? Code::DeviceLost : Code::OutOfMemory,
+                StrCat(lost ? "the GPU device was lost: injected " : "the GPU is out of memory: injected ", step),
+                {},
+                lost ? "run again: the session is rebuilt" : "use a smaller batch or input, or the CPU backend"};
+    Failure place = plan::where(*prepared.plan, found.step);
+    place.call = "queue.submit";
+    static_cast<gpu::FaultyDevice&>(*faulty_->device()).arm(found.command, at(std::move(error), std::move(place)));
+    return {};
+  }
+
+  // Forgets what was on a device that is lost, once.
+  void note_loss() {
+    if (!device_weights_ || !device_weights_->device()->lost()) return;
+    const std::string reason = device_weights_->device()->lost_reason();
+    ++report_.losses;
+    report_.fallbacks.push_back({"webgpu", "webgpu", StrCat("the device was lost: ", reason)});
+    engine_->trace().point("device lost", {}, reason);
+    plans_.clear();
+    device_weights_.reset();
   }
 
   // Only `auto` moves to the CPU, and only for what the device did; a wrong input stays wrong there.
   bool can_fall_back(const Error& error) const {
-    const bool device_failed =
-        error.code == Code::Gpu || error.code == Code::DeviceLost || error.code == Code::OutOfMemory;
+    const bool device_failed = error.code == Code::Gpu || error.code == Code::OutOfMemory ||
+                               (error.code == Code::DeviceLost && report_.losses >= kMaxLosses);
     return options_.backend == BackendChoice::automatic && report_.backend == plan::Backend::webgpu && device_failed;
   }
 
-  void fall_back(const Error& error) {
+  // The error stays inside: it is recorded here.
+  void fall_back(Error error) {
+    error = engine_->failures().record(std::move(error));
     report_.fallbacks.push_back({"webgpu", "cpu", error.message});
     report_.backend = plan::Backend::cpu;
     report_.why = StrCat("WebGPU was not used: ", error.message);
@@ -186,6 +268,13 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
 
   Task<std::shared_ptr<Ready>> ready_or_fall_back(const plan::Bindings& bindings, CancelToken cancel) {
     auto ready = co_await ready_for(bindings, cancel);
+    // A load has nobody who could try again later.
+    while (!ready && ready.error().code == Code::DeviceLost && options_.backend == BackendChoice::automatic &&
+           report_.losses + 1 < kMaxLosses) {
+      note_loss();
+      ready = co_await ready_for(bindings, cancel);
+    }
+    if (!ready) note_loss();
     if (!ready && can_fall_back(ready.error())) {
       fall_back(ready.error());
       ready = co_await ready_for(bindings, cancel);
@@ -194,7 +283,8 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
   }
 
   // Owns what it works on: after a timeout it is left to itself.
-  Task<std::vector<Tensor>> run_bound([[maybe_unused]] std::shared_ptr<SessionImpl> self, plan::Bindings bindings,
+  Task<std::vector<Tensor>> run_bound([[maybe_unused]] std::shared_ptr<SessionImpl> self,
+                                      [[maybe_unused]] std::shared_ptr<Lane::Hold> hold, plan::Bindings bindings,
                                       std::vector<Tensor> inputs, RunOptions options) {
     const auto ready = SINTER_CO_TRY(co_await ready_for(bindings, options.cancel));
     trace::Span span(&engine_->trace(), "run", {}, plan::name_of(report_.backend));
@@ -202,8 +292,8 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     auto outputs = ready->device
                        ? co_await gpu::run(ready->device, inputs, this, options.cancel, &engine_->trace(), profile)
                        : co_await run_on_host(*ready->host, inputs, options.cancel, profile);
-    update_peak(*ready);
-    co_return outputs;
+    if (!closed_) update_peak(*ready);
+    co_return in_stage("run", std::move(outputs));
   }
 
   Task<std::vector<Tensor>> run_on_host(cpu::Prepared& prepared, const std::vector<Tensor>& inputs, CancelToken cancel,
@@ -214,7 +304,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     cpu::CpuRun run = SINTER_CO_TRY(cpu::CpuRun::start(prepared, inputs, cancel, profile));
     while (true) {
       engine_->watchdog().progress();
-      const auto status = cpu::run_some(run, cpu::Budget::slice(kSliceMs));
+      const auto status = cpu::run_some(run, cpu::Budget::slice(engine_->options().slice_ms));
       if (status == cpu::StepStatus::failed) co_return std::unexpected(run.error());
       if (status == cpu::StepStatus::done) co_return run.take_outputs();
       co_await next_turn();
@@ -234,9 +324,11 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
   // The plan for these shapes, made and prepared where it is not there yet.
   Task<std::shared_ptr<Ready>> ready_for(const plan::Bindings& bindings, CancelToken cancel) {
     if (report_.backend == plan::Backend::webgpu) {
-      const auto device = SINTER_CO_TRY(co_await engine_->device());
+      const auto device = SINTER_CO_TRY(in_stage("open device", co_await open_device(cancel)));
+      if (closed_) co_return fail(Code::Cancelled, "the session was closed while the run waited");
+      note_loss();
       if (device_weights_ && device_weights_->device() != device) {
-        plans_.clear();  // the device was lost: its buffers are gone
+        plans_.clear();
         device_weights_.reset();
       }
       if (!device_weights_) device_weights_ = std::make_shared<gpu::DeviceWeights>(device);
@@ -249,17 +341,20 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     auto ready = std::make_shared<Ready>();
     {
       trace::Span span(&engine_->trace(), "plan");
-      ready->plan = SINTER_CO_TRY(plan::build(graph_, target(), bindings, &report_.unsupported));
+      ready->plan = SINTER_CO_TRY(in_stage("plan", plan::build(graph_, target(), bindings, &report_.unsupported)));
     }
     SINTER_CO_CHECK_OK(cancel.check());
     trace::Span span(&engine_->trace(), "prepare");
     if (report_.backend == plan::Backend::webgpu) {
       const auto weights = device_weights_;
-      ready->device = SINTER_CO_TRY(
-          co_await gpu::prepare(engine_->pipelines(), weights, ready->plan, weights_, cancel, &engine_->trace()));
+      ready->device =
+          SINTER_CO_TRY(in_stage("prepare", co_await gpu::prepare(pipelines_of(weights->device()), weights, ready->plan,
+                                                                  weights_, cancel, &engine_->trace())));
+      SINTER_CO_CHECK_OK(arm(*ready->device));
     } else {
-      ready->host = SINTER_CO_TRY(cpu::Prepared::make(ready->plan, weights_, pool()));
+      ready->host = SINTER_CO_TRY(in_stage("prepare", cpu::Prepared::make(ready->plan, weights_, pool())));
     }
+    if (closed_) co_return ready;  // for this one run
     plans_.insert(plans_.begin(), ready);
     if (plans_.size() > kMaxPlans) plans_.pop_back();
     describe(*ready);
@@ -329,6 +424,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
   SessionReport report_;
   std::vector<std::shared_ptr<Ready>> plans_;  // most recently used first
   std::shared_ptr<gpu::DeviceWeights> device_weights_;
+  std::shared_ptr<gpu::PipelineCache> faulty_;  // of a gpu::FaultyDevice
   bool closed_ = false;
 };
 
@@ -369,7 +465,7 @@ Result<> run_passes(Graph& graph, const SessionOptions& options, trace::Log* tra
   // The reference backend runs the model as it is written.
   passes::Options pass_options{options.fusion, options.off, options.stop_after_patch, trace};
   if (options.backend != BackendChoice::reference) {
-    SINTER_CHECK_OK(passes::run(graph, pass_options));
+    SINTER_CHECK_OK(in_stage("passes", passes::run(graph, pass_options)));
   }
   if (options.capture) capture_all(graph);
   return {};
@@ -382,14 +478,14 @@ Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const
   onnx::Model model;
   {
     trace::Span span(trace, "parse", {}, StrCat(source.bytes.size(), " bytes"));
-    model = SINTER_TRY(onnx::parse(source.bytes, source.owner));
+    model = SINTER_TRY(in_stage("parse", onnx::parse(source.bytes, source.owner)));
   }
   auto graph = std::make_shared<Graph>();
   {
     trace::Span span(trace, "import");
     onnx::ImportOptions import_options;
     import_options.external_data = source.external;
-    *graph = SINTER_TRY(onnx::import(model, import_options));
+    *graph = SINTER_TRY(in_stage("import", onnx::import(model, import_options)));
   }
   SINTER_CHECK_OK(run_passes(*graph, options, trace));
   return graph;
@@ -398,7 +494,7 @@ Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const
 namespace {
 
 // From a file, or from a graph `made` in memory.
-Task<std::shared_ptr<Session>> open(std::shared_ptr<Engine> engine, ModelSource source, std::shared_ptr<Graph> made,
+Task<std::shared_ptr<Session>> load(std::shared_ptr<Engine> engine, ModelSource source, std::shared_ptr<Graph> made,
                                     SessionOptions options) {
   trace::Span span(&engine->trace(), "load");
   const double start = trace::now_ms();
@@ -410,10 +506,20 @@ Task<std::shared_ptr<Session>> open(std::shared_ptr<Engine> engine, ModelSource 
   }
   co_await next_turn();  // a page gets its thread back between reading and preparing
   SINTER_CO_CHECK_OK(options.cancel.check());
+  const CancelToken cancel = options.cancel;
   auto session = std::make_shared<SessionImpl>(engine, std::move(graph), std::move(options));
   session->set_load_ms(trace::now_ms() - start);
-  SINTER_CO_CHECK_OK(co_await engine->watchdog().guard(engine->executor(), session->open(session)));
+  CancelSource abandon;
+  auto opening = session->open(session, CancelToken::any(cancel, abandon.token()));
+  SINTER_CO_CHECK_OK(co_await engine->watchdog().guard(engine->executor(), std::move(opening), cancel, abandon));
   co_return std::shared_ptr<Session>(session);
+}
+
+Task<std::shared_ptr<Session>> open(std::shared_ptr<Engine> engine, ModelSource source, std::shared_ptr<Graph> made,
+                                    SessionOptions options) {
+  auto session = co_await load(engine, std::move(source), std::move(made), std::move(options));
+  if (!session) co_return std::unexpected(engine->failures().record(std::move(session).error()));
+  co_return session;
 }
 
 }  // namespace

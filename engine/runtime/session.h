@@ -31,6 +31,7 @@ struct SessionOptions {
   std::vector<std::pair<std::string, int64_t>> dims;  // symbolic dimensions to prepare for; 1 where not given
   bool force_plain = false;                           // the plain twin of every specialised device kernel
   std::optional<Fault> inject;                        // to test the diagnosis
+  std::optional<DeviceFault> inject_device;           // likewise, of WebGPU
   int64_t stop_after_patch = -1;                      // apply only so many patches of the passes; -1: all
   std::vector<std::string> outputs;                   // values to give instead of the model's outputs; empty: those
   bool capture = false;                               // every node's outputs become outputs of the session
@@ -55,8 +56,9 @@ struct SessionReport {
   };
   plan::Backend backend = plan::Backend::cpu;
   std::string why;
-  std::vector<Fallback> fallbacks;
-  std::vector<CpuStep> cpu_steps;  // webgpu only: steps that run on the CPU
+  std::vector<Fallback> fallbacks;  // from webgpu to webgpu where a lost device was replaced
+  size_t losses = 0;                // devices that this session has seen lost
+  std::vector<CpuStep> cpu_steps;   // webgpu only: steps that run on the CPU
   std::vector<plan::Refusal> unsupported;
   uint64_t peak_bytes = 0;  // host and device, high-water mark
   size_t pipelines = 0, dispatches = 0;
@@ -89,7 +91,9 @@ class Session {
   /// The plan of the latest preparation; null before the first (models whose shapes depend on input contents).
   virtual std::shared_ptr<const plan::Plan> plan() const = 0;
 
-  /// Inputs by name, in any order, each exactly once. Outputs come in the model's order. Concurrent runs queue.
+  /// Inputs by name, in any order, each exactly once. Outputs come in the model's order. Concurrent runs queue. Where the
+  /// device is lost, the run ends as DeviceLost and the next one builds the session anew from the weights that it keeps;
+  /// with the automatic choice, a second loss moves the session to the CPU.
   virtual Task<std::vector<NamedTensor>> run(std::vector<NamedTensor> inputs, RunOptions options) = 0;
   /// Frees weights and device memory; queued runs end as Cancelled, later ones as InvalidInput.
   virtual void close() = 0;

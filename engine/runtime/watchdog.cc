@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/base/failure.h"
+
 namespace sinter {
 
 void Watchdog::check() {
@@ -26,11 +28,15 @@ Error Watchdog::timeout_error(double waited_ms) const {
   });
   const std::string stage =
       open.empty() ? std::string("between stages") : StrCat("in stage '", open.back()->stage, "'");
-  return {Code::Timeout,
-          StrCat("no progress for ", static_cast<int64_t>(waited_ms), " ms ", stage, node.empty() ? "" : " at node '",
-                 node, node.empty() ? "" : "'"),
-          {},
-          "raise the time limit if the device is just slow; run doctor to see whether it works at all"};
+  Error error{Code::Timeout,
+              StrCat("no progress for ", static_cast<int64_t>(waited_ms), " ms ", stage,
+                     node.empty() ? "" : " at node '", node, node.empty() ? "" : "'"),
+              {},
+              "raise the time limit if the device is just slow; run doctor to see whether it works at all"};
+  Failure place;
+  place.node = std::move(node);
+  if (!open.empty()) place.stage = open.back()->stage;
+  return at(std::move(error), std::move(place));
 }
 
 }  // namespace sinter

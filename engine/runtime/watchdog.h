@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/async/cancel.h"
 #include "engine/async/completion.h"
 #include "engine/async/task.h"
 #include "engine/base/str.h"
@@ -25,12 +26,14 @@ class Watchdog {
   void check();
   bool watching() const { return !watched_.empty(); }
 
-  /// `task`, or Timeout.
+  /// `task`; or Timeout, and then `abandon` fires, so that the task lets go of what it holds; or Cancelled as soon as
+  /// `cancel` fires. The task left behind must own what it uses.
   template <class T>
-  Task<T> guard(Executor& executor, Task<T> task) {
+  Task<T> guard(Executor& executor, Task<T> task, CancelToken cancel = {}, CancelSource abandon = {}) {
     Completion<T> done;
     progress();
-    watched_.push_back(std::make_unique<Watched<T>>(done));
+    watched_.push_back(std::make_unique<Watched<T>>(done, std::move(abandon)));
+    cancel.link(done);
     spawn(executor, std::move(task), [done](Result<T> result) mutable { done.complete(std::move(result)); });
     Result<T> result = co_await done;
     std::erase_if(watched_, [](const auto& entry) { return entry->done(); });
@@ -45,10 +48,13 @@ class Watchdog {
   };
   template <class T>
   struct Watched final : Entry {
-    explicit Watched(Completion<T> c) : completion(std::move(c)) {}
-    void expire(const Error& error) override { completion.complete(std::unexpected(error)); }
+    Watched(Completion<T> c, CancelSource source) : completion(std::move(c)), abandon(std::move(source)) {}
+    void expire(const Error& error) override {
+      if (completion.complete(std::unexpected(error))) abandon.cancel();
+    }
     bool done() const override { return completion.done(); }
     Completion<T> completion;
+    CancelSource abandon;
   };
 
   Error timeout_error(double waited_ms) const;
