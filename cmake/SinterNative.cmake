@@ -11,6 +11,11 @@ if(SINTER_SANITIZE)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
+if(SINTER_TSAN)
+  add_compile_options(-g1 -fno-omit-frame-pointer -fsanitize=thread)
+  add_link_options(-fsanitize=thread)
+endif()
+
 if(NOT SINTER_COMMON_SOURCES)
   message(STATUS "Native: engine/ has no sources, nothing to build")
   return()
