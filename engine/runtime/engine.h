@@ -38,7 +38,7 @@ struct EngineOptions {
   double timeout_ms = 30000;  // no progress for that long is a Timeout
   trace::Listener* listener = nullptr;
   bool low_power = false;
-  bool self_test = true;  // `automatic` tries a device's arithmetic before it uses it (self_check.h)
+  bool self_test = true;       // `automatic` tries a device's arithmetic before it uses it (self_check.h)
   double slice_ms = kSliceMs;  // a CPU run gives the event loop a turn after this long
   /// How to open a device; tests put a scripted one here.
   Task<std::shared_ptr<gpu::Device>> (*open_device)(gpu::DeviceOptions) = &gpu::open_device;
