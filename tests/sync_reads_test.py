@@ -10,6 +10,8 @@ SYNCHRONOUS = {
     "SYNC_RUN": "no member named 'run' in 'sinter::client::Session'",
     "SYNC_OPEN": "no member named 'open' in 'sinter::client::Engine'",
     "SYNC_C": "unknown type name 'sinter_outputs'",
+    "SYNC_WAIT": "no member named 'wait' in 'sinter::api::Engine'",
+    "SYNC_DATA": "no member named 'to_data' in 'sinter::api::Tensor'",
     "SYNC_BLOCK_ON": "for the web nothing may wait",
 }
 

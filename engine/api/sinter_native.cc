@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/api/sinter.h"
+#include "include/sinter/sinter.h"
 
 #include <atomic>
 #include <cstring>

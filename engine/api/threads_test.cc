@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "engine/api/host_native.h"
-#include "engine/api/sinter.hpp"
 #include "engine/runtime/scripted_test.h"
+#include "include/sinter/client.hpp"
 
 namespace sinter::client {
 namespace {

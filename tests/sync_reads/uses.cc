@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled by tests/sync_reads_test.py for both targets; which use is compiled is its choice.
-#include "engine/api/sinter.hpp"
+#include "include/sinter/client.hpp"
 
 using namespace sinter::client;
 
@@ -22,6 +22,18 @@ bool wait(const Engine& engine) { return engine.open({}).has_value(); }
 
 #ifdef SYNC_C
 sinter_outputs* wait(const sinter_tensor* input) { return sinter_session_run_sync(1, input, 1, nullptr); }
+#endif
+
+#ifdef SYNC_WAIT
+#include "include/sinter/engine.hpp"
+bool wait(const sinter::api::Engine& engine, const sinter::api::Session& session) {
+  return engine.wait(session.run({})).has_value();
+}
+#endif
+
+#ifdef SYNC_DATA
+#include "include/sinter/tensor.hpp"
+bool wait(const sinter::api::Tensor& tensor) { return tensor.to_data().has_value(); }
 #endif
 
 #ifdef SYNC_BLOCK_ON

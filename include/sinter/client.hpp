@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/api/sinter.h"
+#include "include/sinter/sinter.h"
 
 namespace sinter::client {
 
