@@ -115,9 +115,11 @@ bool offers(const WGPUSupportedFeatures& supported, uint32_t feature) {
   return std::ranges::find(all, static_cast<WGPUFeatureName>(feature)) != all.end();
 }
 
-// Feature numbers moved up by one when CoreFeaturesAndLimits went from the end of the list to its front, and webgpu.h
-// may be newer than the library in that. A sliced-3D texture compression is always offered together with its base, which
-// tells the numberings apart.
+constexpr uint32_t kOldTimestampQuery = 3;
+
+// Feature numbers moved up by one when CoreFeaturesAndLimits went from the end of the list to its front, and timestamp
+// queries from the third place to the ninth; webgpu.h may be newer than the library in that. A sliced-3D texture
+// compression is always offered together with its base, which tells the numberings apart.
 uint32_t feature_shift(const WGPUSupportedFeatures& supported) {
   const bool consistent = offers(supported, WGPUFeatureName_TextureCompressionBC) ==
                               offers(supported, WGPUFeatureName_TextureCompressionBCSliced3D) &&
@@ -141,7 +143,8 @@ Facts facts_of(const Api& api, WGPUAdapter adapter) {
   api.AdapterGetFeatures(adapter, &supported);
   const uint32_t shift = feature_shift(supported);
   const auto take = [&](WGPUFeatureName name) {
-    const auto feature = static_cast<WGPUFeatureName>(name - shift);
+    const bool moved = shift != 0 && name == WGPUFeatureName_TimestampQuery;
+    const auto feature = static_cast<WGPUFeatureName>(moved ? kOldTimestampQuery : name - shift);
     if (!offers(supported, feature)) return false;
     facts.features.push_back(feature);
     return true;
