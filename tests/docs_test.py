@@ -43,7 +43,8 @@ def run(command, folder, status):
     environment = {**os.environ, "PATH": f"{ROOT / 'build/native'}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, env=environment, text=True, timeout=600,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    return done.stdout.replace(f"{ROOT}/build/native/../../", "").rstrip("\n"), done.returncode
+    output = done.stdout.replace(f"{ROOT}/build/native/../../", "")
+    return "\n".join(line.rstrip() for line in output.rstrip().splitlines()), done.returncode
 
 
 def plain(text):
