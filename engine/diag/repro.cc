@@ -34,7 +34,7 @@ class Reducer {
     const Cutter cutter = SINTER_CO_TRY(Cutter::make(source_));
     SINTER_CO_CHECK_OK(co_await cut_out(cutter));
     SINTER_CO_CHECK_OK(co_await shrink());
-    SINTER_CO_CHECK_OK(describe(cutter));
+    SINTER_CO_CHECK_OK(describe());
     co_return std::move(repro_);
   }
 
@@ -213,21 +213,20 @@ class Reducer {
     co_return false;
   }
 
-  Result<> describe(const Cutter& cutter) {
+  Result<> describe() {
     repro_.files = best_.files();
-    const ModelSource source{std::as_bytes(std::span(repro_.files[0].bytes)), nullptr, nullptr};
-    SessionOptions plain;
-    plain.backend = BackendChoice::reference;
-    const auto graph = SINTER_TRY(load_graph(source, plain, nullptr));
+    // The cut, not the model: a `group` may have become smaller with its channels.
+    const Cutter cut = SINTER_TRY(Cutter::make({std::as_bytes(std::span(repro_.files[0].bytes)), nullptr, nullptr}));
+    const Graph& graph = cut.graph();
     const auto text = [&](const std::string& name) {
-      const ValueId id = graph->find_value(name);
+      const ValueId id = graph.find_value(name);
       if (id == kNone) return name;
-      const Value& value = graph->values[id];
-      return StrCat(name, " ", name_of(value.dtype), value.shape ? to_string(*value.shape, graph->symbols) : "[?]",
+      const Value& value = graph.values[id];
+      return StrCat(name, " ", name_of(value.dtype), value.shape ? to_string(*value.shape, graph.symbols) : "[?]",
                     value.constant ? " constant" : "");
     };
     for (const CutNode& node : best_.nodes) {
-      ReproNode row{node.name, node.op, cutter.attributes_of(node.name), {}, {}};
+      ReproNode row{node.name, node.op, cut.attributes_of(node.name), {}, {}};
       for (const std::string& input : node.inputs) row.inputs.push_back(input.empty() ? "absent" : text(input));
       for (const std::string& output : node.outputs) row.outputs.push_back(output.empty() ? "absent" : text(output));
       repro_.nodes.push_back(std::move(row));
