@@ -8,6 +8,7 @@
 #include "engine/diag/bisect.h"
 #include "engine/diag/compare.h"
 #include "engine/diag/doctor.h"
+#include "engine/diag/plot.h"
 #include "engine/diag/report.h"
 
 extern "C" {
@@ -219,7 +220,8 @@ Task<Answer> diagnose(std::shared_ptr<Engine> engine, Wish wish, ModelSource sou
   if (wish.verb == "compare") {
     const auto result =
         SINTER_CO_TRY(co_await diag::compare(engine, source, wish.a, wish.b, std::move(inputs), wish.tolerance));
-    co_return Answer{compare_json(result), {}};
+    const std::string title = StrCat(wish.doctor.model_name, ": ", to_text(wish.a), " against ", to_text(wish.b));
+    co_return Answer{compare_json(result), {{"errors.svg", plot_svg(result, title)}}};
   }
   co_return co_await bisect_and_cut(engine, wish, source, std::move(inputs));
 }

@@ -38,6 +38,8 @@ export interface CompareResult {
   first: Difference | null;
   nodes: { node: string; op: string; nodes: string[]; max_abs: number | null; max_rel: number | null; cosine: number | null }[];
   runs: number;
+  /** A picture of how the error grows from node to node. */
+  svg: string;
 }
 
 export interface BisectResult {
@@ -99,8 +101,8 @@ function run(verb: string, model: ModelSource, [a, b]: [Spec | string, Spec | st
 export async function compare(model: ModelSource, a: Spec | string, b: Spec | string, inputs: Tensors = {},
                               options: DiagnosisOptions = {}): Promise<CompareResult> {
   check('compare', options, DIAGNOSIS_OPTIONS);
-  const { json } = await run('compare', model, [a, b], ["the way 'a'", "the way 'b'"], inputs, options);
-  return json as CompareResult;
+  const { json, files } = await run('compare', model, [a, b], ["the way 'a'", "the way 'b'"], inputs, options, [['model_name', modelName(model)]]);
+  return { ...(json as CompareResult), svg: new TextDecoder().decode(files['errors.svg']) };
 }
 
 /** Finds the rewrite of the passes, or else the node, that makes the bad way differ from the good one, or fail. */

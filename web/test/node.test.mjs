@@ -7,11 +7,13 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import * as sinter from '../dist/sinter.js';
 import { bisect, compare as compareRuns } from '../dist/diag.js';
 import * as cases from '../../tests/browser/pages/cases.js';
+import * as resilience from '../../tests/browser/pages/resilience.js';
 import { compare, fashion, generated, readNpy } from '../../tests/browser/harness.mjs';
 import { addExternal } from './tiny_model.mjs';
 
 const { SinterError, Tensor, createEngine, doctor } = sinter;
 cases.use(sinter);
+resilience.use(sinter, generated('single_gemm.onnx'));
 
 const isSinterError = (code, message) => (error) => {
   assert.ok(error instanceof SinterError, String(error));
@@ -267,6 +269,32 @@ describe('errors', () => {
   });
 });
 
+describe('many', () => {
+  test('two hundred engines, one after the other, leave nothing behind', async () => {
+    const { setFlagsFromString } = await import('node:v8');
+    const { runInNewContext } = await import('node:vm');
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc');
+    const held = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      collect();
+      const { heapUsed, external, arrayBuffers } = process.memoryUsage();
+      return heapUsed + external + arrayBuffers;
+    };
+    await resilience.cycles(24, 'cpu');
+    const early = await held();
+    const { first, last } = await resilience.cycles(200, 'cpu');
+    const late = await held();
+    assert.equal(last, first);
+    assert.ok(late < early + 4e6, `${early} bytes after 24 engines, ${late} after 224`);
+  });
+
+  test('sessions that come and go in one engine leave its memory as it is', async () => {
+    const { early, late } = await resilience.sessions(200, 'cpu');
+    assert.equal(late, early);
+  });
+});
+
 describe('events', () => {
   const stages = (events) => [...new Set(events.map(({ stage }) => stage))];
 
@@ -416,6 +444,7 @@ describe('diagnosis', () => {
     const equal = await compareRuns(model, 'backend=cpu,fusion=off', { backend: 'cpu' });
     assert.deepEqual([equal.equal, equal.first], [true, null]);
     assert.ok(equal.nodes.length > 60);
+    assert.match(equal.svg, /^<svg/);
     const { node } = equal.nodes[20];
     for (const kind of ['wrong', 'nan']) {
       const { first } = await compareRuns(model, { backend: 'cpu' }, { backend: 'cpu' }, {}, { inject: `${node}=${kind}` });

@@ -174,6 +174,38 @@ export async function deviceFailures() {
   return result;
 }
 
+/** Faults of the device, put in by a load option. */
+export async function injectedDevice(backend) {
+  const engine = await sinter.createEngine({ backend });
+  const outcome = {};
+  for (const injectDevice of ['lost@0', 'oom@gemm_0_node', 'no-adapter', 'lost@99']) {
+    let session;
+    const load = await failureOf(engine.load(gemm, { injectDevice }).then((loaded) => { session = loaded; }));
+    const run = session && await failureOf(session.run(inputOf(session, 0)));
+    outcome[injectDevice] = { load, run, after: session && await runOnce(session), report: session?.report };
+    session?.close();
+  }
+  outcome.output = await runOnce(await engine.load(gemm));
+  engine.close();
+  return outcome;
+}
+
+/** A kernel that does not compile, and a node that fails in a run while others wait. */
+export async function firstFailures(node) {
+  const { createShaderModule } = GPUDevice.prototype;
+  GPUDevice.prototype.createShaderModule = function (descriptor) {
+    return createShaderModule.call(this, { ...descriptor, code: descriptor.code.replace('fn main', 'oops fn main') });
+  };
+  const engine = await sinter.createEngine({ backend: 'webgpu' });
+  const result = { shader: await failureOf(engine.load(gemm)) };
+  GPUDevice.prototype.createShaderModule = createShaderModule;
+  const session = await engine.load(gemm, { inject: `${node}=error` });
+  result.node = await failureOf(session.run(inputOf(session, 0)));
+  result.output = await runOnce(await engine.load(gemm));
+  engine.close();
+  return result;
+}
+
 let kept;
 
 /** Loads and runs once, and leaves a run under way for the test to break into. */
