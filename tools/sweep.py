@@ -58,10 +58,10 @@ def adapter():
         found = json.loads(done.stdout).get("adapter") or {}
     except json.JSONDecodeError:
         return "unknown"
-    return found.get("description") or found.get("device") or "unknown"
+    return found.get("driver") or found.get("name") or "unknown"
 
 
-def write(results, adapter_name):
+def write(results, adapter_name, skipped):
     lines = ["# Attribution of injected faults", "",
              "Each fault at each node in turn, one at a time: `wrong` and `nan` must be named by `compare` and by `bisect`, `error` by",
              "the error itself, as exactly the node that was given. A fault is inert where no output of the model changes beyond the",
@@ -77,29 +77,37 @@ def write(results, adapter_name):
                          f"{counts['max_runs'] or ''} |")
         missed += [(name, backend, row) for row in rows if not row["attributed"]]
     inert = [(name, backend, row) for (name, backend), rows in results.items() for row in rows if row["inert"]]
+    if skipped:
+        lines += ["", f"Not run: {', '.join(skipped)}."]
     for title, found in [("Not attributed", missed), ("Inert", inert)]:
         lines += ["", f"## {title}", ""]
         lines += [f"* {name} on {backend}: {row['kind']} at `{row['node']}` ({row['op']})" for name, backend, row in found]
         if not found:
             lines.append("None.")
     (ROOT / "tests/attribution.md").write_text("\n".join(lines) + "\n")
-    document = {"adapter": adapter_name, "shape": SHAPE,
-                "results": [{"model": name, "backend": backend, "faults": rows} for (name, backend), rows in results.items()]}
-    text = json.dumps(document, indent=1)
-    (ROOT / "tests/attribution.json").write_text(text + "\n")
+    # One fault a line.
+    parts = []
+    for (name, backend), rows in results.items():
+        faults = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
+        parts.append(f'{{"model":"{name}","backend":"{backend}","faults":[\n{faults}]}}')
+    head = json.dumps({"adapter": adapter_name, "shape": SHAPE})[:-1]
+    (ROOT / "tests/attribution.json").write_text(f'{head}, "results": [\n' + ",\n".join(parts) + "]}\n")
     return len(missed)
 
 
 def attribution(arguments):
-    results = {}
+    results, skipped = {}, []
     for backend in arguments.backends.split(","):
         for name in arguments.models.split(","):
             known = pathlib.Path(arguments.rows, f"{name}_{backend}.jsonl") if arguments.rows else None
             if known and known.exists():
                 results[name, backend] = [json.loads(line) for line in known.read_text().splitlines()]
                 continue
+            if arguments.only_rows:
+                skipped.append(f"{name} on {backend}")
+                continue
             results[name, backend], _ = attribution_of(name, backend)
-    missed = write(results, adapter())
+    missed = write(results, adapter(), skipped)
     print(f"{sum(map(len, results.values()))} faults, {missed} not attributed: tests/attribution.md")
     return 1 if missed else 0
 
@@ -110,6 +118,7 @@ def main():
     parser.add_argument("--models", default=",".join(MODELS), help="default: %(default)s")
     parser.add_argument("--backends", default="cpu,webgpu", help="default: %(default)s")
     parser.add_argument("--rows", help="a folder of MODEL_BACKEND.jsonl that the tool wrote before: those are not run again")
+    parser.add_argument("--only-rows", action="store_true", help="run nothing: what has no rows is listed as not run")
     arguments = parser.parse_args()
     sys.exit(attribution(arguments))
 
