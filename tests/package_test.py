@@ -63,6 +63,9 @@ class Package(unittest.TestCase):
             with self.subTest(compiler=compiler):
                 out = self.build_fixture(prefix, compiler)
                 self.assertRegex(run(out / "app", MODEL, "cpu"), EXPECTED)
+                text = run(out / "capi", MODEL)
+                self.assertRegex(text, r"outputs 1, output, top 3\.9390\d+\nthe model has no input named 'image'")
+                self.assertRegex(text, r"missing file: [49], version 0\.1\.0")
                 if (out / "generated").exists():
                     self.assertRegex(run(out / "generated"), r"^beside (-?\d+\.\d+) inside \1$")
 

@@ -149,6 +149,38 @@ void functions(const sinter::Engine& engine) {
   check(function->session().outputs()[1].name == "sum", "outputs have their names");
 }
 
+// Shapes that are computed from shapes, and shapes that are inputs: known only when the function runs.
+void shapes(const sinter::Engine& engine) {
+  const auto x = Tensor::input("x", DType::f32, {"n", "m"});
+  const auto target = Tensor::input("target", DType::i64, {2});
+  const auto end = Tensor::input("end", DType::i64, {1});
+  const auto count = sinter::shape(x, {.end = 1, .start = 0});
+  const auto column = sinter::reshape(x, sinter::concat({{-1}, count}, {.axis = 0}));
+  std::vector<Tensor> inputs = {x, target, end};
+  std::vector<sinter::Output> outputs = {{"column", column},
+                                         {"reshaped", sinter::reshape(x, target)},
+                                         {"expanded", sinter::expand(sinter::reduce_sum(x, {}), target)},
+                                         {"sliced", sinter::slice(x, {0}, end, {1})}};
+  const auto function = finish(engine, sinter::Function::create(engine, inputs, outputs));
+  if (!function) return check(false, "shapes", sinter::to_string(function.error()));
+  struct Round {
+    int64_t n, m, rows, columns, end;
+  };
+  for (const Round& round : {Round{2, 6, 3, 4, 2}, Round{4, 3, 2, 6, 1}, Round{2, 6, 12, 1, 6}}) {
+    const std::vector<float> ones(static_cast<size_t>(round.n * round.m), 1.0f);
+    const int64_t rows[] = {round.rows, round.columns}, ends[] = {round.end};
+    const auto results =
+        finish(engine, function->run({*HostTensor::of<float>({round.n, round.m}, ones),
+                                      *HostTensor::of<int64_t>({2}, rows), *HostTensor::of<int64_t>({1}, ends)}));
+    if (!results) return check(false, "shapes", sinter::to_string(results.error()));
+    check((*results)[0].shape() == sinter::Shape{round.m, round.n}, "a shape computed from a shape");
+    check((*results)[1].shape() == sinter::Shape{round.rows, round.columns}, "a shape given at run time");
+    check((*results)[2].shape() == sinter::Shape{round.rows, round.columns}, "an expansion given at run time");
+    check((*results)[3].shape() == sinter::Shape{round.n, round.end}, "a slice given at run time");
+    check((*results)[2].data<float>()[0] == static_cast<float>(round.n * round.m), "the sum, expanded");
+  }
+}
+
 #ifndef __wasm__
 void mobilenet(const sinter::Engine& engine, const char* path) {
   const auto weights = sinter::Weights::open(path);
@@ -181,6 +213,7 @@ int main(int argc, char** argv) {
   images(engine);
   mistakes(engine);
   functions(engine);
+  shapes(engine);
 #ifndef __wasm__
   if (argc > 2) mobilenet(engine, argv[2]);
 #endif
