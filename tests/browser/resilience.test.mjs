@@ -127,6 +127,37 @@ describe('devices', () => {
     for (const output of [afterUncaptured, afterMap]) assert.equal(compare(output, ZERO), undefined);
   }, { allowed: /MapRead|MAP_READ|usage/i }));
 
+  test('faults of the device that a load option puts in', () => onPage(async (page) => {
+    const found = await page.callIn('resilience', 'injectedDevice', 'webgpu');
+    assert.equal(found['lost@0'].run?.code, 'DeviceLost');
+    assert.equal(found['lost@0'].report.losses, 1);
+    assert.equal(found['oom@gemm_0_node'].run?.code, 'OutOfMemory');
+    for (const fault of ['lost@0', 'oom@gemm_0_node']) {
+      assert.equal(found[fault].run.firstFailure.node, 'gemm_0_node', fault);
+      assert.equal(compare(found[fault].after, ZERO), undefined, fault);
+    }
+    assert.equal(found['no-adapter'].load?.code, 'Gpu');
+    assert.equal(found['lost@99'].load?.code, 'InvalidInput');
+    assert.equal(compare(found.output, ZERO), undefined);
+  }));
+
+  test('the first failure is told whole', () => onPage(async (page) => {
+    const { shader, node, output } = await page.callIn('resilience', 'firstFailures', 'gemm_0_node');
+    const { firstFailure } = shader;
+    assert.equal(shader.code, 'Gpu');
+    assert.deepEqual([firstFailure.stage, firstFailure.node, firstFailure.op], ['compile', 'gemm_0_node', 'Gemm']);
+    assert.ok(firstFailure.kernel);
+    assert.match(firstFailure.wgsl, /\n> .*oops|\n> .*fn main/);
+    assert.equal(firstFailure.call, 'createComputePipelineAsync');
+    assert.ok(firstFailure.inputs.length >= 2 && firstFailure.outputs.length === 1);
+    assert.match(firstFailure.stack.js, /resilience\.js/);
+    assert.ok(firstFailure.events.some(({ stage, phase }) => stage === 'compile' && phase === 'begin'));
+    assert.equal(shader.echoOf, undefined);
+    assert.equal(node.firstFailure.node, 'gemm_0_node');
+    assert.match(node.firstFailure.stage, /run/);
+    assert.equal(compare(output, ZERO), undefined);
+  }, { allowed: /oops|WGSL|shader|pipeline/i }));
+
   for (const backend of ['webgpu', 'auto']) {
     test(`a crash of the GPU process (${backend})`, async () => {
       // A browser of its own: after some crashes it would do without a GPU.

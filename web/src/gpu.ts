@@ -63,7 +63,10 @@ function acquire(flags: number, bindingBytes: number, bufferBytes: number): Shar
 }
 
 function release(entry: Shared): void {
-  if (--entry.users === 0) void entry.opened.then(({ device }) => device.destroy(), () => {});
+  if (--entry.users) return;
+  // At once: who opens a device in the meantime must not be given this one.
+  for (const [key, other] of shared) if (other === entry) shared.delete(key);
+  void entry.opened.then(({ device }) => device.destroy(), () => {});
 }
 
 const failure = (code: ErrorCode, message: string, hint = ''): Failure => ({ code, message, hint });
