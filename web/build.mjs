@@ -25,7 +25,9 @@ await build({
   format: 'esm',
   target: 'es2022',
   minify: true,
-  sourcemap: true,
+  // Names that are this package's own business and nobody else's.
+  mangleProps: /^(withText|quietly|guarded|lostNow|inSection|turnPosted|heldPeak|unwatch|injectedLost|onUncaptured|errorFrom|eventAt|eventCount|answerOpen|beginSection|endSection|popScope|loseDevice|closeAll|nextRequest|nextDevice|rejectAll|createPipelines|createPipeline|postTurn|turns|losing|releases|records|layouts|scopes|refresh|textAt|describeAdapter)$/,
+  sourcemap: 'external',
   define: { SINTER_VERSION: JSON.stringify(version) },
   logLevel: 'warning',
 });

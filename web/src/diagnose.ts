@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A request to the module for diagnosis (engine/api/diag_web.cc): each has an instance of its own, which is given up after it.
 import { ENGINE_OPTIONS, LOAD_OPTIONS, lines, openEngine, type EngineOptions, type LoadOptions } from './engine.js';
-import type { Exports, Host } from './host.js';
+import type { Host } from './host.js';
 import { resolveUrl } from './module.js';
 import { integer, type Rule } from './options.js';
 import { checkedInputs, packTensors, type Tensors } from './session.js';
@@ -27,11 +27,6 @@ export const RULES = { backend, fusion, off };
 export interface Diagnosis {
   json: unknown;
   files: Record<string, Uint8Array>;
-}
-
-interface DiagExports extends Exports {
-  sinter_diagnose(request: number, engine: number, model: number, modelBytes: number, files: number, fileCount: number, options: number,
-                  bytes: number, inputs: number, count: number): void;
 }
 
 /** `more` gives further lines once the model has been read, in so many milliseconds. */
@@ -63,8 +58,8 @@ function start(host: Host, request: number, handle: number, files: ModelFiles, t
   try {
     host.withText(text, (at, bytes) => withFiles(host, files.external, (external) => {
       taken = true;
-      host.enter('sinter_diagnose', () => (host.exports as DiagExports).sinter_diagnose(request, handle, files.model.address, files.model.bytes,
-        external, files.external.length, at, bytes, inputs, count));
+      host.enter('sinter_diagnose', request, handle, files.model.address, files.model.bytes, external, files.external.length, at, bytes,
+        inputs, count);
     }));
   } finally {
     if (!taken) freeFiles(host, files);

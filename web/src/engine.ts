@@ -92,7 +92,7 @@ export async function openEngine(url: URL, options: EngineOptions): Promise<Engi
   ]);
   try {
     const handle = await host.request(
-      (request) => host.withText(settings, (at, bytes) => host.enter('sinter_engine_open', () => host.exports.sinter_engine_open(request, at, bytes))),
+      (request) => host.withText(settings, (at, bytes) => host.enter('sinter_engine_open', request, at, bytes)),
       (at, bytes) => (JSON.parse(host.text(at, bytes)) as { engine: number }).engine);
     return new Engine(host, handle);
   } catch (error) {
@@ -117,10 +117,11 @@ export class Engine {
     const { host, handle } = this;
     if (host.ended) throw host.ended;
     check('load', options, LOAD_OPTIONS);
-    for (const [name, size] of Object.entries(options.dims ?? {})) demand(`the size of dimension '${name}'`, size, DIMENSION);
+    const dims = Object.entries(options.dims ?? {});
+    for (const [name, size] of dims) demand(`the size of dimension '${name}'`, size, DIMENSION);
     const settings = lines([
       ['fusion', options.fusion], ...(options.off ?? []).map((pass): [string, unknown] => ['off', pass]),
-      ['inject', options.inject], ['inject_device', options.injectDevice], ...Object.entries(options.dims ?? {}).map(([name, size]): [string, unknown] => ['dim', `${name}=${size}`]),
+      ['inject', options.inject], ['inject_device', options.injectDevice], ...dims.map(([name, size]): [string, unknown] => ['dim', `${name}=${size}`]),
     ]);
     const files = await readFiles(host, source, options).catch((error) => { throw host.failure ?? error; });
     const opened = await host.request(
@@ -147,7 +148,7 @@ export class Engine {
     for (const session of this.sessions) session.close();
     this.sessions.clear();
     host.quietly(() => {
-      host.enter('sinter_engine_close', () => host.exports.sinter_engine_close(this.handle));
+      host.enter('sinter_engine_close', this.handle);
       host.end(new SinterError('Cancelled', 'the engine was closed', 'createEngine() makes a new one'));
     });
   }
@@ -170,8 +171,7 @@ function openSession(host: Host, request: number, engine: number, files: ModelFi
     host.withText(settings, (at, bytes) => withFiles(host, files.external, (external) => {
       taken = true;
       const { address, bytes: modelBytes } = files.model;
-      host.enter('sinter_session_open', () =>
-        host.exports.sinter_session_open(request, engine, address, modelBytes, external, files.external.length, at, bytes));
+      host.enter('sinter_session_open', request, engine, address, modelBytes, external, files.external.length, at, bytes);
     }));
   } finally {
     if (!taken) freeFiles(host, files);

@@ -4,14 +4,6 @@
 import { SinterError, textOf, type ErrorCode, ERROR_CODES } from './errors.js';
 import type { Host } from './host.js';
 
-export interface GpuExports {
-  sinter_gpu_opened(request: number, reply: number, bytes: number): void;
-  sinter_gpu_settle(request: number, code: number, text: number, bytes: number): void;
-  sinter_gpu_done(batch: number): void;
-  sinter_gpu_lost(device: number, text: number, bytes: number): void;
-  sinter_gpu_uncaptured(device: number, text: number, bytes: number): void;
-}
-
 // The numbers of engine/gpu/wire.h.
 const enum Op {
   CreateBuffer = 1, DestroyBuffer, WriteInline, WriteFrom, CreatePipelines, DestroyPipeline, CreateBindGroup, DestroyBindGroup,
@@ -111,16 +103,16 @@ export class GpuHost {
   settle(request: number, error?: Failure): void {
     const { host } = this;
     if (!error) {
-      host.enter('sinter_gpu_settle', () => host.exports.sinter_gpu_settle(request, 0, 0, 0));
+      host.enter('sinter_gpu_settle', request, 0, 0, 0);
       return;
     }
     const code = ERROR_CODES.indexOf(error.code) + 1;
     host.withText(`${error.message}\0${error.hint ?? ''}`, (address, bytes) =>
-      host.enter('sinter_gpu_settle', () => host.exports.sinter_gpu_settle(request, code, address, bytes)));
+      host.enter('sinter_gpu_settle', request, code, address, bytes));
   }
 
   done(batch: number): void {
-    this.host.enter('sinter_gpu_done', () => this.host.exports.sinter_gpu_done(batch));
+    this.host.enter('sinter_gpu_done', batch);
   }
 
   private async open(request: number, flags: number, bindingBytes: number, bufferBytes: number): Promise<void> {
@@ -168,7 +160,7 @@ export class GpuHost {
     reply.set(new Uint8Array(words.buffer));
     reply.set(new Uint8Array(sizes.buffer), words.byteLength);
     reply.set(text, words.byteLength + sizes.byteLength);
-    host.enter('sinter_gpu_opened', () => host.exports.sinter_gpu_opened(request, address, bytes));
+    host.enter('sinter_gpu_opened', request, address, bytes);
     host.free(address);
   }
 
@@ -227,7 +219,7 @@ class DeviceHost {
     this.lostNow = loss;
     if (!this.closed) {
       this.gpu.guarded(() => host.withText(reason, (address, bytes) =>
-        host.enter('sinter_gpu_lost', () => host.exports.sinter_gpu_lost(this.handle, address, bytes))));
+        host.enter('sinter_gpu_lost', this.handle, address, bytes)));
     }
     for (const tell of this.losing) tell(loss);
     this.losing.clear();
@@ -375,7 +367,7 @@ class DeviceHost {
     queueMicrotask(() => this.gpu.guarded(() => {
       if (!this.closed) {
         this.host.withText(message, (address, bytes) =>
-          this.host.enter('sinter_gpu_uncaptured', () => this.host.exports.sinter_gpu_uncaptured(this.handle, address, bytes)));
+          this.host.enter('sinter_gpu_uncaptured', this.handle, address, bytes));
       }
     }));
   }
@@ -530,22 +522,13 @@ class DeviceHost {
   }
 }
 
-/** The text of engine/gpu/shader_error.cc: the compiler's messages, each with its line marked between its neighbours. */
+/** The compiler's messages, each with its line; the whole text with the line marked is in the failure's record. */
 async function compilerText(module: GPUShaderModule | undefined, code: string, fallback: string): Promise<string> {
   const info = await module?.getCompilationInfo().catch(() => undefined);
-  const errors = info?.messages.filter((message) => message.type === 'error') ?? [];
-  if (!errors.length) return fallback;
+  const errors = info?.messages.filter(({ type }) => type === 'error').slice(0, 4) ?? [];
   const lines = code.split('\n');
-  return errors.slice(0, 4).map(({ message, lineNum, linePos }) => {
-    if (!lineNum) return message;
-    const first = Math.max(1, lineNum - 2);
-    const excerpt = lines.slice(first - 1, lineNum + 2).map((line, i) => {
-      const number = String(first + i);
-      if (first + i !== lineNum) return `\n  ${number} | ${line}`;
-      return `\n> ${number} | ${line}\n  ${' '.repeat(number.length)} | ${line.slice(0, linePos - 1).replace(/[^\t]/g, ' ')}^`;
-    });
-    return `${message} (line ${lineNum}, column ${linePos})${excerpt.join('')}`;
-  }).join('\n') + (errors.length > 4 ? `\nand ${errors.length - 4} more` : '');
+  return errors.map(({ message, lineNum, linePos }) =>
+    lineNum ? `${message} (line ${lineNum}, column ${linePos})\n> ${lineNum} | ${lines[lineNum - 1]}` : message).join('\n') || fallback;
 }
 
 /** Browsers do not agree on how an adapter says that it computes on the CPU. */

@@ -2,28 +2,15 @@
 // Host: one instance of the WebAssembly module with all that it needs from outside. Requests go in by number and come back
 // through one import; a trap ends every one of them with the same error, and the host is dead from then on.
 import { ERROR_CODES, SinterError, tell, textOf, type FirstFailure, type TraceEvent } from './errors.js';
-import { GpuHost, type GpuExports } from './gpu.js';
+import { GpuHost } from './gpu.js';
 import { loadModule } from './module.js';
 
 declare const SINTER_VERSION: string;
 
-export interface Exports extends GpuExports {
+export interface Exports extends Record<string, unknown> {
   memory: WebAssembly.Memory;
-  _initialize(): void;
   sinter_version?(): number;
   sinter_events(): number;
-  sinter_stage(engine: number, id: number, text: number, bytes: number): number;
-  sinter_alloc(bytes: number): number;
-  sinter_free(address: number): void;
-  sinter_turn(): void;
-  sinter_tick(): void;
-  sinter_cancel(request: number): void;
-  sinter_engine_open(request: number, options: number, bytes: number): void;
-  sinter_engine_close(engine: number): void;
-  sinter_session_open(request: number, engine: number, model: number, modelBytes: number, files: number, fileCount: number, options: number, bytes: number): void;
-  sinter_session_run(request: number, session: number, tensors: number, count: number): void;
-  sinter_session_report(request: number, session: number): void;
-  sinter_session_close(session: number): void;
 }
 
 interface Request {
@@ -75,7 +62,7 @@ export class Host {
   private turnPosted = false;
   private readonly turns = turnPoster(() => {
     this.turnPosted = false;
-    if (!this.ended) this.enter('sinter_turn', () => this.exports.sinter_turn());
+    if (!this.ended) this.enter('sinter_turn');
   });
   /** How long a request may make no progress; 0: for ever. */
   timeoutMs = 0;
@@ -108,7 +95,7 @@ export class Host {
       throw new SinterError('InvalidInput', `${url} is version ${version}, this is sinter ${SINTER_VERSION}`,
         'serve the sinter.wasm that came with this sinter.js; a cache may hold an older one');
     }
-    host.enter('_initialize', () => host.exports._initialize());
+    host.enter('_initialize');
     host.ring = host.exports.sinter_events();
     return host;
   }
@@ -131,7 +118,7 @@ export class Host {
 
   alloc(bytes: number, what: string): number {
     // The module counts in 32 bits.
-    const address = bytes < 2 ** 32 ? this.enter('sinter_alloc', () => this.exports.sinter_alloc(bytes)) >>> 0 : 0;
+    const address = bytes < 2 ** 32 ? this.enter('sinter_alloc', bytes) >>> 0 : 0;
     if (!address) {
       throw new SinterError('OutOfMemory', `no memory for ${what}: ${bytes} bytes, with ${this.exports.memory.buffer.byteLength} in use`,
         'close sessions that are no longer needed; memory returns to the system when the last engine is closed');
@@ -141,7 +128,7 @@ export class Host {
   }
 
   free(address: number): void {
-    if (!this.ended) this.enter('sinter_free', () => this.exports.sinter_free(address));
+    if (!this.ended) this.enter('sinter_free', address);
   }
 
   /** Calls `use` with the text in module memory. */
@@ -168,12 +155,12 @@ export class Host {
   // --- calls into the module ---
 
   /** Every call into the module goes through here: whatever comes out as an exception is a trap. */
-  enter<T>(name: string, call: () => T): T {
+  enter(name: string, ...args: number[]): number {
     if (this.ended) throw this.ended;
     this.count(`> ${name}`);
     ++this.depth;
     try {
-      return call();
+      return (this.exports[name] as (...args: number[]) => number)(...args);
     } catch (error) {
       throw this.die(error);
     } finally {
@@ -207,7 +194,7 @@ export class Host {
              signal?: AbortSignal | null, release?: () => void): Promise<T> {
     const id = this.nextRequest++;
     const onAbort = () => this.outside(() => {
-      if (this.requests.has(id)) this.enter('sinter_cancel', () => this.exports.sinter_cancel(id));
+      if (this.requests.has(id)) this.enter('sinter_cancel', id);
     });
     if (release) this.releases.set(id, release);
     const from = new Error('asked for here');
@@ -236,7 +223,7 @@ export class Host {
   }
 
   /** A request whose text the module answers before it returns. */
-  now(name: string, start: (request: number) => void): string {
+  now(name: string, ...args: number[]): string {
     const id = this.nextRequest++;
     let answer: string | SinterError = '';
     this.requests.set(id, {
@@ -245,7 +232,7 @@ export class Host {
       resolve: (text) => { answer = text as string; },
       reject: (error) => { answer = error as SinterError; },
     });
-    this.enter(name, () => start(id));
+    this.enter(name, id, ...args);
     if (typeof answer !== 'string') throw answer;
     return answer;
   }
@@ -322,7 +309,7 @@ export class Host {
   stage(stage: string, detail = ''): (detail?: string) => void {
     let id = 0;
     const log = (text: string): void => this.quietly(() => this.withText(`${stage}\0${text}`, (address, bytes) => {
-      id = this.enter('sinter_stage', () => this.exports.sinter_stage(0, id, address, bytes));
+      id = this.enter('sinter_stage', 0, id, address, bytes);
     }));
     log(detail);
     return (text = '') => {
@@ -401,7 +388,7 @@ export class Host {
     if (this.watchdog !== undefined || !this.timeoutMs) return;
     this.watchdog = setInterval(() => {
       try {
-        this.enter('sinter_tick', () => this.exports.sinter_tick());
+        this.enter('sinter_tick');
       } catch {
         // A trap has rejected everything.
       }

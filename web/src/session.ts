@@ -132,7 +132,7 @@ export class Session {
 
   private refresh(): void {
     const { host, handle } = this;
-    const json = host.now('sinter_session_report', (request) => host.exports.sinter_session_report(request, handle));
+    const json = host.now('sinter_session_report', handle);
     this.last = { ...(JSON.parse(json) as Report), memory: host.memory() };
   }
 
@@ -147,7 +147,7 @@ export class Session {
     const entries = checkedInputs(inputs);
     const block = packTensors(host, entries, (bytes) => pool.take(bytes));
     return host.request(
-      (request) => host.enter('sinter_session_run', () => host.exports.sinter_session_run(request, handle, block.address, entries.length)),
+      (request) => host.enter('sinter_session_run', request, handle, block.address, entries.length),
       (address, bytes) => this.read(address, bytes), signal, () => (this.closed ? host.free(block.address) : pool.give(block)));
   }
 
@@ -159,7 +159,7 @@ export class Session {
     const { host } = this;
     host.quietly(() => {
       this.refresh();
-      host.enter('sinter_session_close', () => host.exports.sinter_session_close(this.handle));
+      host.enter('sinter_session_close', this.handle);
       this.pool.clear();
     });
   }
