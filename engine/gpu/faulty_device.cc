@@ -3,17 +3,9 @@
 
 #include <cstring>
 
+#include "engine/async/wait.h"
+
 namespace sinter::gpu {
-namespace {
-
-Task<> instead(Task<> task, std::optional<Error> fault) {
-  Result<> result = co_await std::move(task);
-  if (fault) co_return std::unexpected(std::move(*fault));
-  co_return result;
-}
-
-}  // namespace
-
 void FaultyDevice::submit(std::span<const Command> commands) {
   if (!fault_) return inner_->submit(commands);
   size_t before = 0;
@@ -31,7 +23,7 @@ void FaultyDevice::submit(std::span<const Command> commands) {
 }
 
 Task<> FaultyDevice::read_buffer(BufferId buffer, uint64_t offset, std::span<std::byte> out) {
-  return instead(inner_->read_buffer(buffer, offset, out), loss_);
+  return inner_->read_buffer(buffer, offset, out);
 }
 
 void FaultyDevice::push_error_scope() {
@@ -43,7 +35,11 @@ Task<> FaultyDevice::pop_error_scope() {
   std::optional<Error> fault = loss_;
   if (!fault) fault = std::move(scopes_.back());
   scopes_.pop_back();
-  return instead(inner_->pop_error_scope(), std::move(fault));
+  Task<> task = inner_->pop_error_scope();
+  if (!fault) return task;
+  Completion<> failed;
+  failed.complete(std::unexpected(std::move(*fault)));
+  return wait_for(failed);
 }
 
 }  // namespace sinter::gpu

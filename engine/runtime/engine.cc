@@ -38,11 +38,14 @@ DeviceState Engine::device_state() const {
 
 bool Engine::poll() {
   watchdog_.check();
+#ifdef __wasm__
+  return false;  // the host delivers by itself
+#else
   bool delivered = device_ && device_->poll();
-  for (const auto& lost : lost_) {
-    if (const auto device = lost.lock()) delivered |= device->poll();
-  }
+  for (const auto& lost : lost_) delivered |= lost->poll();
+  std::erase_if(lost_, [](const auto& lost) { return lost.use_count() == 1; });
   return delivered;
+#endif
 }
 
 Task<std::shared_ptr<gpu::Device>> Engine::device() {
@@ -57,10 +60,9 @@ Task<std::shared_ptr<gpu::Device>> Engine::device() {
     trace::Span span(&trace_, "open device");
     auto device = SINTER_CO_TRY(co_await options_.open_device(options));
     span.finish(device->adapter().description);
-    if (device_) {
-      std::erase_if(lost_, [](const auto& lost) { return lost.expired(); });
-      lost_.push_back(device_);
-    }
+#ifndef __wasm__
+    if (device_) lost_.push_back(device_);
+#endif
     device_ = device;
     pipelines_ = std::make_shared<gpu::PipelineCache>(device);
     co_return device;
@@ -70,7 +72,7 @@ Task<std::shared_ptr<gpu::Device>> Engine::device() {
 Task<std::shared_ptr<gpu::Device>> Engine::tested_device() {
   const auto device = SINTER_CO_TRY(co_await this->device());
   if (!options_.self_test) co_return device;
-  if (tested_.lock() != device) {
+  if (tested_.owner_before(device) || device.owner_before(tested_)) {
     SINTER_CO_CHECK_OK(co_await testing_.run([this, device]() -> Task<> {
       trace::Span span(&trace_, "self-test");
       Result<> result = co_await self_check(pipelines_);

@@ -81,7 +81,9 @@ class Engine {
   std::unique_ptr<plan::ThreadPool> pool_;
   std::shared_ptr<gpu::Device> device_;
   std::shared_ptr<gpu::PipelineCache> pipelines_;
-  std::vector<std::weak_ptr<gpu::Device>> lost_;  // work that was under way on them still has to end
+#ifndef __wasm__
+  std::vector<std::shared_ptr<gpu::Device>> lost_;  // work that was under way on them still has to end
+#endif
   SingleFlight<std::shared_ptr<gpu::Device>> opening_;
   SingleFlight<> testing_;
   std::weak_ptr<gpu::Device> tested_;  // the device that `test_result_` is about

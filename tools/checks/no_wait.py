@@ -32,6 +32,7 @@ BLOCKING = re.compile(
 HARMLESS = re.compile(
     r"std::__2::__shared_weak_count::lock\("  # weak_ptr to shared_ptr
     r"|(?:sinter::Task<.*> )?sinter::wait_for<"  # makes a Task of a Completion
+    r"|sinter::gpu::FaultyDevice::poll\("  # asks, and on the web nobody calls it
     r"|sinter::Expr::select\("  # the ternary operator of fused expressions
     r"|std::__2::_IfImpl<[^(]*>::_Select<")  # a type that the library picks, in the signature of a template
 
