@@ -235,7 +235,7 @@ class Traces(unittest.TestCase):
         self.assertIn("run", stages)
         stages = self.check("run", MODEL, "--backend", "cpu", "--inject", f"{CLIPPED}=hang", "--timeout", 300, code=4)
         self.assertEqual(stages[-1], "run")
-        hung = [row for row in json.loads(self.path.read_text()) if row["ph"] == "i" and row["args"]["node"] == CLIPPED]
+        hung = [row for row in json.loads(self.path.read_text()) if row["ph"] == "i" and row["name"] == "step" and row["args"]["node"] == CLIPPED]
         self.assertEqual(len(hung), 1)
 
     def test_a_process_that_dies_has_named_its_last_stage(self):
