@@ -55,6 +55,38 @@ bool equal(const Outputs& a, const Outputs& b) {
 #define SKIP_WITHOUT_DEVICE(opened) \
   if (!(opened).session) GTEST_SKIP() << "there is no WebGPU device here"
 
+// What hangs keeps the engine to itself until the watchdog makes it let go.
+TEST(Resilience, AHangEndsAsTimeoutAndTheEngineGoesOn) {
+  Opened probe;
+  SKIP_WITHOUT_DEVICE(probe);
+  const auto file = onnx::map_file(kModel);
+  for (const BackendChoice backend : {BackendChoice::webgpu, BackendChoice::cpu}) {
+    EngineOptions engine_options;
+    engine_options.timeout_ms = 1000;
+    const auto engine = std::make_shared<Engine>(engine_options);
+    const auto wait = [&](auto task) {
+      return block_on(engine->executor(), std::move(task), [&] { return engine->poll(); });
+    };
+    SessionOptions options;
+    options.backend = backend;
+    const auto healthy = wait(open_session(engine, {file->bytes, file->owner, nullptr}, options));
+    ASSERT_TRUE(healthy) << to_string(healthy.error());
+    options.inject = Fault{"/features/features.3/expand1x1/Conv", "hang"};
+    const auto hanging = wait(open_session(engine, {file->bytes, file->owner, nullptr}, options));
+    ASSERT_TRUE(hanging) << to_string(hanging.error());
+    const auto before = wait((*healthy)->run({{"input", picture(1)}}, {}));
+    ASSERT_TRUE(before) << to_string(before.error());
+    for (int round = 0; round < 2; ++round) {
+      const auto hung = wait((*hanging)->run({{"input", picture(1)}}, {}));
+      ASSERT_FALSE(hung);
+      EXPECT_EQ(hung.error().code, Code::Timeout) << to_string(hung.error());
+      const auto after = wait((*healthy)->run({{"input", picture(1)}}, {}));
+      ASSERT_TRUE(after) << to_string(after.error());
+      EXPECT_TRUE(equal(*before, *after));
+    }
+  }
+}
+
 TEST(Resilience, ADeviceDestroyedDuringARunEndsItAndTheNextIsRight) {
   Opened opened;
   SKIP_WITHOUT_DEVICE(opened);

@@ -289,6 +289,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     const auto ready = SINTER_CO_TRY(co_await ready_for(bindings, options.cancel));
     trace::Span span(&engine_->trace(), "run", {}, plan::name_of(report_.backend));
     StepProfile* profile = options.profile.get();
+    running_ = options.cancel;
     auto outputs = ready->device
                        ? co_await gpu::run(ready->device, inputs, this, options.cancel, &engine_->trace(), profile)
                        : co_await run_on_host(*ready->host, inputs, options.cancel, profile);
@@ -393,7 +394,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
 
   Task<> run_host_step(const plan::Plan& plan, size_t index, std::vector<Tensor>& values) override {
     const plan::Step& step = plan.steps[index];
-    if (is_hang(graph_->nodes[step.node])) SINTER_CO_CHECK_OK(co_await hang(graph_->nodes[step.node], {}));
+    if (is_hang(graph_->nodes[step.node])) SINTER_CO_CHECK_OK(co_await hang(graph_->nodes[step.node], running_));
     std::vector<Tensor> constants(step.inputs.size());
     std::vector<const Tensor*> inputs(step.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -425,6 +426,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
   std::vector<std::shared_ptr<Ready>> plans_;  // most recently used first
   std::shared_ptr<gpu::DeviceWeights> device_weights_;
   std::shared_ptr<gpu::PipelineCache> faulty_;  // of a gpu::FaultyDevice
+  CancelToken running_;                         // of the run that holds the lane
   bool closed_ = false;
 };
 
