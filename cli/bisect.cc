@@ -52,15 +52,24 @@ Result<> write_file(const std::filesystem::path& path, const std::string& bytes)
               "check the folder and the free space");
 }
 
-/// A folder that is this command's own: data of an earlier, larger repro would count as part of the test.
-Result<> clear_repro(const std::filesystem::path& folder) {
+/// Refuses a folder that is not this command's own, before anything is searched for.
+Result<> check_repro(const std::filesystem::path& folder) {
   std::error_code error;
-  if (!std::filesystem::exists(folder, error) || std::filesystem::is_empty(folder, error)) return {};
-  if (!std::filesystem::exists(folder / "report.json", error)) {
-    return fail(Code::Io, StrCat("the folder '", folder.string(), "' holds other files"), "name a new folder");
+  if (!std::filesystem::exists(folder, error)) return {};
+  if (!std::filesystem::is_directory(folder, error)) {
+    return fail(Code::Io, StrCat("'", folder.string(), "' is not a folder"), "name a new folder");
   }
-  std::filesystem::remove_all(folder / "test_data_set_0", error);
-  return {};
+  if (std::filesystem::is_empty(folder, error) || std::filesystem::exists(folder / "report.json", error)) return {};
+  return fail(Code::Io, StrCat("the folder '", folder.string(), "' holds other files"), "name a new folder");
+}
+
+/// What the commands of a report need to show the same again.
+std::string limits_of(const CommonOptions& common) {
+  std::string text;
+  if (common.rtol >= 0) StrAppend(text, StrCat(" --rtol ", common.rtol));
+  if (common.atol >= 0) StrAppend(text, StrCat(" --atol ", common.atol));
+  if (common.timeout_ms != CommonOptions{}.timeout_ms) StrAppend(text, StrCat(" --timeout ", common.timeout_ms));
+  return text;
 }
 
 diag::ReportContext report_context(const Options& options, const Diagnosis& diagnosis) {
@@ -72,7 +81,7 @@ diag::ReportContext report_context(const Options& options, const Diagnosis& diag
                       {"compiler", __VERSION__},
                       {"system", StrCat(system.sysname, " ", system.release, " ", system.machine)},
                       {"CPU kernels", std::string(cpu::instruction_set())}};
-  const std::string folder = quoted(options.repro);
+  const std::string folder = quoted(options.repro), limits = limits_of(options.common);
   std::string again = StrCat("sinter bisect ", quoted(options.model), " --good ", quoted(to_text(diagnosis.a)),
                              " --bad ", quoted(to_text(diagnosis.b)));
   if (diagnosis.b.inject) {
@@ -81,15 +90,18 @@ diag::ReportContext report_context(const Options& options, const Diagnosis& diag
   for (const std::string& input : options.inputs) StrAppend(again, StrCat(" --input ", quoted(input)));
   for (const std::string& dim : options.dims) StrAppend(again, StrCat(" --dim ", quoted(dim)));
   if (options.seed) StrAppend(again, StrCat(" --seed ", options.seed));
-  context.commands = {StrCat("sinter test ", folder, " ", flags_of(diagnosis.b), "  # fails"),
-                      StrCat("sinter test ", folder, " ", flags_of(diagnosis.a), "  # passes"), again};
+  context.commands = {StrCat("sinter test ", folder, " ", flags_of(diagnosis.b), limits, "  # fails"),
+                      StrCat("sinter test ", folder, " ", flags_of(diagnosis.a), limits, "  # passes"),
+                      StrCat(again, limits)};
   return context;
 }
 
 Result<diag::Repro> write_repro(const Options& options, Diagnosis& diagnosis, const diag::BisectResult& found,
                                 diag::KeptRuns& kept) {
   const std::filesystem::path folder = options.repro;
-  SINTER_CHECK_OK(clear_repro(folder));
+  // Data of an earlier, larger repro would count as part of the test.
+  std::error_code ignored;
+  std::filesystem::remove_all(folder / "test_data_set_0", ignored);
   const diag::Repro repro = SINTER_TRY(diagnosis.runner->wait(
       diag::make_repro(diagnosis.engine, diagnosis.file.source(), found, diagnosis.a, diagnosis.b, diagnosis.inputs,
                        tolerance_for(options, diagnosis), &kept)));
@@ -102,6 +114,7 @@ Result<diag::Repro> write_repro(const Options& options, Diagnosis& diagnosis, co
 }
 
 Result<Outcome> bisect(const Options& options) {
+  if (!options.repro.empty()) SINTER_CHECK_OK(check_repro(options.repro));
   Diagnosis diagnosis = SINTER_TRY(start_diagnosis(options));
   diag::KeptRuns kept;
   const auto result = SINTER_TRY(
@@ -109,12 +122,18 @@ Result<Outcome> bisect(const Options& options) {
                                           diagnosis.inputs, tolerance_for(options, diagnosis), &kept)));
   if (!options.common.json) print_text(result);
   const bool none = result.kind == diag::BisectResult::Kind::none;
+  // What was found stays found where it cannot be cut out.
+  std::string no_repro;
   const bool writes = !none && !options.repro.empty();
   if (writes) {
-    const diag::Repro repro = SINTER_TRY(write_repro(options, diagnosis, result, kept));
-    if (!options.common.json) {
-      std::printf("  repro: %s (%zu nodes, %zu bytes, report.md)\n", options.repro.c_str(), repro.nodes.size(),
-                  repro.files[0].bytes.size());
+    const auto repro = write_repro(options, diagnosis, result, kept);
+    if (!repro) {
+      if (repro.error().code == Code::Cancelled) return std::unexpected(repro.error());
+      no_repro = to_string(repro.error());
+      std::fprintf(stderr, "no repro: %s\n", no_repro.c_str());
+    } else if (!options.common.json) {
+      std::printf("  repro: %s (%zu nodes, %zu bytes, report.md)\n", options.repro.c_str(), repro->nodes.size(),
+                  repro->files[0].bytes.size());
     }
   }
   Json document = {
@@ -126,7 +145,8 @@ Result<Outcome> bisect(const Options& options) {
   if (!result.op.empty()) document["op"] = result.op;
   if (result.first) document["first"] = to_json(*result.first);
   if (!result.failure.empty()) document["failure"] = result.failure;
-  if (writes) document["repro"] = options.repro;
+  if (writes && no_repro.empty()) document["repro"] = options.repro;
+  if (!no_repro.empty()) document["no_repro"] = no_repro;
   return Outcome{std::move(document), none ? kRight : kWrongAnswer};
 }
 

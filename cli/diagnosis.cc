@@ -76,6 +76,11 @@ Result<Diagnosis> start_diagnosis(const DiagnosisOptions& options) {
   diagnosis.a = SINTER_TRY(parse_spec(options.a));
   diagnosis.b = SINTER_TRY(parse_spec(options.b));
   CommonOptions common = options.common;
+  if (!common.inject_device.empty()) {
+    return fail(Code::InvalidInput,
+                "--inject-device ends a run and makes no values differ: there is nothing to compare",
+                "see what it does with run, bench or doctor");
+  }
   if (common.inject.size() > 1) return fail(Code::InvalidInput, "one fault at a time", "give --inject once");
   if (!common.inject.empty()) diagnosis.b.inject = SINTER_TRY(parse_fault(common.inject[0]));
   common.inject.clear();

@@ -3,6 +3,7 @@
 #include "engine/diag/doctor.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -10,8 +11,10 @@
 #include "cli/inputs.h"
 #include "cli/runner.h"
 #include "cli/verbs.h"
+#include "engine/base/nearest.h"
 #include "engine/base/str.h"
 #include "engine/gpu/library_info_native.h"
+#include "engine/ops/op_def.h"
 
 namespace sinter::cli {
 namespace {
@@ -22,6 +25,19 @@ struct Options {
   std::vector<std::string> inputs, dims;
   uint64_t seed = 0;
 };
+
+std::string check_operators(const std::string& text) {
+  if (text == "all" || text == "none") return {};
+  std::vector<std::string_view> names;
+  for (const OpDef* op : all_ops()) names.push_back(op->name);
+  for (const std::string& name : CLI::detail::split(text, ',')) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string near{nearest(name, names)};
+    return StrCat("there is no operator '", name, "'; ",
+                  near.empty() ? std::string("`sinter ops` lists them") : StrCat("did you mean ", near, "?"));
+  }
+  return {};
+}
 
 diag::DoctorOptions doctor_options(const Options& options, const std::vector<std::pair<std::string, int64_t>>& dims) {
   diag::DoctorOptions doctor;
@@ -167,6 +183,7 @@ Verb add_doctor(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("doctor", "test this machine, and each stage of a model on it");
   verb->add_option("MODEL", options->model, "an ONNX file to look at");
   verb->add_option("--operators", options->operators, "operators whose own cases to run: all, none, or names")
+      ->check(CLI::Validator(check_operators, "all|none|NAMES", "operators"))
       ->type_name("NAME[,NAME]")
       ->capture_default_str();
   verb->add_option("--input", options->inputs, "an input from a .npy file (default: seeded random)")

@@ -147,6 +147,10 @@ class Compare(unittest.TestCase):
             code, result = sinter("compare", SQUEEZENET, "--a", "backend=cpu", "--b", spec)
             self.assertEqual((code, result["error"]["code"]), (3, "InvalidInput"), spec)
 
+    def test_device_faults_are_refused(self):
+        code, result = sinter("compare", SQUEEZENET, "--a", "backend=cpu", "--b", "backend=webgpu", "--inject-device", "lost@0")
+        self.assertEqual((code, result["error"]["code"]), (3, "InvalidInput"))
+
 
 class Bisect(unittest.TestCase):
     def bisect(self, model, kind, node, folder, backend="cpu"):
@@ -254,6 +258,22 @@ class Bisect(unittest.TestCase):
     def test_agreement_is_none(self):
         code, result = sinter("bisect", SQUEEZENET, "--good", "backend=reference", "--bad", "backend=cpu")
         self.assertEqual((code, result["kind"], result["repro"]), (0, "none", None))
+
+    def test_a_finding_stays_where_no_repro_can_be_made(self):
+        # A difference of the last bits, which a model of one node need not show.
+        with tempfile.TemporaryDirectory() as folder:
+            code, result = sinter("bisect", SQUEEZENET, "--good", "backend=reference", "--bad", "backend=cpu", "--rtol", 1e-7,
+                                  "--atol", 1e-8, "--repro", folder)
+        self.assertEqual((code, result["kind"]), (1, "node"))
+        self.assertEqual(result["repro"] is None, "no_repro" in result)
+
+    def test_a_folder_of_others_is_refused_before_the_search(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "mine.txt").write_text("kept")
+            code, result = sinter("bisect", "models/no_such.onnx", "--good", "backend=cpu", "--bad", "backend=reference", "--repro",
+                                  folder)
+            self.assertEqual((code, result["error"]["code"]), (3, "Io"))
+            self.assertIn("holds other files", result["error"]["message"])
 
     def test_repros_of_broken_kernels_and_passes(self):
         with tempfile.TemporaryDirectory() as base:

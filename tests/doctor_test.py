@@ -47,6 +47,9 @@ def model_of(nodes, path, initializers=()):
 
 
 class Machine(unittest.TestCase):
+    def test_an_operator_that_does_not_exist_is_a_usage_error(self):
+        self.assertEqual(doctor("--operators", "Nope")[0], 2)
+
     def test_every_operator_case_runs_on_every_backend(self):
         code, report = doctor()
         self.assertEqual(code, 0, report["verdict"])

@@ -89,8 +89,9 @@ std::string report_markdown(const BisectResult& found, const Repro& repro, const
               StrCat("Without patch #", found.patch, " of the passes (applied by `", found.pass,
                      "`) both ways agree, with it they do not. It concerns ", StrJoin(found.nodes, ", "), ".\n\n"));
   } else {
-    StrAppend(text, StrCat("The difference is there with no pass applied, so the node itself is computed wrongly: ",
-                           StrJoin(found.nodes, ", "), ".\n\n"));
+    StrAppend(text,
+              StrCat("The difference is there with no pass applied, so the node itself ",
+                     found.failure.empty() ? "is computed wrongly: " : "fails: ", StrJoin(found.nodes, ", "), ".\n\n"));
   }
   StrAppend(text,
             StrCat(repro.whole_model ? "The repro is the whole model:\n\n" : "The repro is cut out of the model:\n\n",
