@@ -86,11 +86,13 @@ Result<Diagnosis> start_diagnosis(const DiagnosisOptions& options) {
   common.inject.clear();
   diagnosis.runner = SINTER_TRY(Runner::make(common));
   diagnosis.engine = diagnosis.runner->shared_engine();
+  diagnosis.a.cancel = diagnosis.b.cancel = diagnosis.runner->cancel();
   diagnosis.file = SINTER_TRY(open_model_file(options.model, &diagnosis.engine->trace()));
   const auto dims = SINTER_TRY(parse_dims(options.dims));
   SessionOptions plain;
   plain.backend = BackendChoice::reference;
   plain.dims = dims;
+  plain.cancel = diagnosis.runner->cancel();
   const auto session =
       SINTER_TRY(diagnosis.runner->wait(open_session(diagnosis.engine, diagnosis.file.source(), plain)));
   diagnosis.inputs = SINTER_TRY(make_inputs(*session, options.inputs, dims, options.seed));

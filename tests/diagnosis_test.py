@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -146,6 +147,16 @@ class Compare(unittest.TestCase):
         for spec in ("dtype=f8", "threads=none", "fusion=maybe", "backend", "colour=red"):
             code, result = sinter("compare", SQUEEZENET, "--a", "backend=cpu", "--b", spec)
             self.assertEqual((code, result["error"]["code"]), (3, "InvalidInput"), spec)
+
+    def test_an_interrupt_ends_it(self):
+        command = [SINTER, "compare", SQUEEZENET, "--a", "backend=cpu", "--b", "backend=cpu", "--timeout", "60000", "--inject",
+                   f"{nodes_of(SQUEEZENET)[5]}=hang"]
+        with subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+            time.sleep(2)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIn("Cancelled", errors)
 
     def test_device_faults_are_refused(self):
         code, result = sinter("compare", SQUEEZENET, "--a", "backend=cpu", "--b", "backend=webgpu", "--inject-device", "lost@0")

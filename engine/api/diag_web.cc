@@ -217,6 +217,7 @@ Task<Answer> diagnose(std::shared_ptr<Engine> engine, Wish wish, ModelSource sou
   const auto session = SINTER_CO_TRY(co_await open_session(engine, source, plain));
   auto inputs = SINTER_CO_TRY(all_inputs(*session, std::move(given), wish));
   session->close();
+  wish.a.cancel = wish.b.cancel = cancel;
   if (wish.verb == "compare") {
     const auto result =
         SINTER_CO_TRY(co_await diag::compare(engine, source, wish.a, wish.b, std::move(inputs), wish.tolerance));

@@ -15,8 +15,8 @@ using Outputs = std::vector<NamedTensor>;
 // The parameters are the coroutine's own copies: it outlives the call.
 Task<Outputs> outputs_of(std::shared_ptr<Engine> engine, ModelSource source, Spec spec, SessionOptions options,
                          Outputs inputs) {
-  const auto session = SINTER_CO_TRY(co_await open_for(engine, source, std::move(spec), std::move(options)));
-  Outputs outputs = SINTER_CO_TRY(co_await session->run(std::move(inputs), {}));
+  const auto session = SINTER_CO_TRY(co_await open_for(engine, source, spec, std::move(options)));
+  Outputs outputs = SINTER_CO_TRY(co_await session->run(std::move(inputs), {.cancel = spec.cancel}));
   session->close();
   co_return outputs;
 }

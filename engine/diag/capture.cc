@@ -61,6 +61,7 @@ SessionOptions options_for(const Spec& spec) {
   options.inject = spec.inject;
   options.stop_after_patch = spec.stop_after_patch;
   options.pool = spec.pool;
+  options.cancel = spec.cancel;
   if (spec.dtype == DType::f16) options.rewrite = &passes::to_float16;
   return options;
 }
@@ -81,8 +82,8 @@ Task<std::shared_ptr<Session>> open_for(std::shared_ptr<Engine> engine, ModelSou
 Task<Capture> capture(std::shared_ptr<Engine> engine, ModelSource source, Spec spec, std::vector<NamedTensor> inputs) {
   SessionOptions options = options_for(spec);
   options.capture = true;
-  const auto session = SINTER_CO_TRY(co_await open_for(engine, source, std::move(spec), std::move(options)));
-  std::vector<NamedTensor> outputs = SINTER_CO_TRY(co_await session->run(std::move(inputs), {}));
+  const auto session = SINTER_CO_TRY(co_await open_for(engine, source, spec, std::move(options)));
+  std::vector<NamedTensor> outputs = SINTER_CO_TRY(co_await session->run(std::move(inputs), {.cancel = spec.cancel}));
   const Graph& graph = session->graph();
   Capture result;
   result.report = session->report();

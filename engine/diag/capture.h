@@ -22,6 +22,7 @@ struct Spec {
   DType dtype = DType::f32;                // f16: float32 values are held in half precision
   std::optional<Fault> inject;
   int64_t stop_after_patch = -1;
+  CancelToken cancel;  // of loads and runs this way
 };
 
 std::string_view backend_name(BackendChoice choice);

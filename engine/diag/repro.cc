@@ -72,16 +72,19 @@ class Reducer {
   // Runs both ways on the cut and fills in the expected outputs. What the bad way did is kept where it differs.
   Task<Verdict> attempt(Cut& cut) {
     ++repro_.tries;
+    SINTER_CO_CHECK_OK(good_.cancel.check());
     const auto good = co_await open(cut, good_);
     if (!good) co_return Verdict::refused;
-    auto expected = co_await (*good)->run(cut.inputs, {});
+    auto expected = co_await (*good)->run(cut.inputs, {.cancel = good_.cancel});
     (*good)->close();
+    SINTER_CO_CHECK_OK(good_.cancel.check());
     if (!expected) co_return Verdict::refused;
     cut.outputs = std::move(*expected);
     if (!splits_evenly(cut)) co_return Verdict::refused;
     const auto bad = co_await open(cut, bad_);
     if (!bad) co_return failed(bad.error());
-    const auto actual = co_await (*bad)->run(cut.inputs, {});
+    const auto actual = co_await (*bad)->run(cut.inputs, {.cancel = bad_.cancel});
+    SINTER_CO_CHECK_OK(bad_.cancel.check());
     if (!actual) co_return failed(actual.error());
     // A smaller shape may be another kernel's, and then the report would show the wrong one.
     const bool other_kernels = !kernels_.empty() && kernel_names(**bad) != kernels_;
