@@ -9,6 +9,7 @@
 
 #include "engine/base/str.h"
 #include "engine/gpu/tiny_plan_test.h"
+#include "tests/support/orders.h"
 
 namespace sinter::gpu {
 namespace {
@@ -109,27 +110,6 @@ class World {
 
 constexpr auto kNoInterference = [](size_t) {};
 constexpr auto kNoFault = [](size_t) -> std::optional<Error> { return std::nullopt; };
-
-/// Visits every sequence of choices: `visit(choose)` is called once per sequence and reports how many there were to
-/// choose from at each step by calling `choose(step, n)`.
-template <class Visit>
-size_t for_every_order(Visit visit) {
-  std::vector<size_t> picked, width;
-  size_t visited = 0;
-  do {
-    width.clear();
-    visit([&](size_t step, size_t n) {
-      if (picked.size() <= step) picked.push_back(0);
-      width.push_back(n);
-      return picked[step];
-    });
-    ++visited;
-    picked.resize(width.size());
-    while (!picked.empty() && picked.back() + 1 >= width[picked.size() - 1]) picked.pop_back();
-    if (!picked.empty()) ++picked.back();
-  } while (!picked.empty());
-  return visited;
-}
 
 class OrderTest : public ::testing::TestWithParam<bool> {};
 

@@ -116,23 +116,11 @@ std::string round(const Block& block, bool pointwise) {
 }
 
 void uniforms(Writer& w, const ConvGeometry& g, bool pointwise) {
-  const auto& [depth, height, width] = g.window.axes;
   w.u32("k4", u(g.filters / 4));
   w.u32("pixels", u(g.batch * g.window.out_points()));
   w.u32("steps", u(g.channels / 4));
   if (pointwise) return;
-  w.u32("ow", u(width.out));
-  w.u32("oh", u(height.out));
-  w.u32("iw", u(width.in));
-  w.u32("ih", u(height.in));
-  w.u32("kw", u(width.kernel));
-  w.u32("kh", u(height.kernel));
-  w.u32("sw", u(width.stride));
-  w.u32("sh", u(height.stride));
-  w.u32("dw", u(width.dilation));
-  w.u32("dh", u(height.dilation));
-  w.i32("left", static_cast<int32_t>(width.pad_begin));
-  w.i32("top", static_cast<int32_t>(height.pad_begin));
+  window_uniforms(w, g.window);
 }
 
 }  // namespace

@@ -72,7 +72,6 @@ void split_items(Writer& w, const wgsl::Target& target, uint64_t items) {
 }
 
 void direct_uniforms(Writer& w, const ConvGeometry& g, const DirectForm& form) {
-  const auto& [depth, height, width] = g.window.axes;
   const int64_t pack = form.x4 ? 4 : 1;
   w.u32("k4", u((g.filters + 3) / 4));
   w.u32("pixels", u(g.batch * g.window.out_points()));
@@ -82,18 +81,7 @@ void direct_uniforms(Writer& w, const ConvGeometry& g, const DirectForm& form) {
   if (!form.y4) w.u32("filters", u(g.filters));
   if (form.pointwise) return;
   w.u32("last", u(g.batch - 1));
-  w.u32("ow", u(width.out));
-  w.u32("oh", u(height.out));
-  w.u32("iw", u(width.in));
-  w.u32("ih", u(height.in));
-  w.u32("kw", u(width.kernel));
-  w.u32("kh", u(height.kernel));
-  w.u32("sw", u(width.stride));
-  w.u32("sh", u(height.stride));
-  w.u32("dw", u(width.dilation));
-  w.u32("dh", u(height.dilation));
-  w.i32("left", static_cast<int32_t>(width.pad_begin));
-  w.i32("top", static_cast<int32_t>(height.pad_begin));
+  window_uniforms(w, g.window);
 }
 
 /// One step over the channels: every pixel of the tile times 4 (or 1) channels' weights.
@@ -235,18 +223,7 @@ Result<> depthwise(WgslContext& ctx, const ConvGeometry& g) {
   w.linear(static_cast<uint64_t>(g.batch * height.out * row_items * (g.channels / pack)));
   w.u32("channels", u(g.channels / pack));
   w.u32("row_items", u(row_items));
-  w.u32("ow", u(width.out));
-  w.u32("oh", u(height.out));
-  w.u32("iw", u(width.in));
-  w.u32("ih", u(height.in));
-  w.u32("kw", u(width.kernel));
-  w.u32("kh", u(height.kernel));
-  w.u32("sw", u(width.stride));
-  w.u32("sh", u(height.stride));
-  w.u32("dw", u(width.dilation));
-  w.u32("dh", u(height.dilation));
-  w.i32("left", static_cast<int32_t>(width.pad_begin));
-  w.i32("top", static_cast<int32_t>(height.pad_begin));
+  window_uniforms(w, g.window);
 
   w.body(StrCat("  let c = i % p.channels;\n  let item = i / p.channels;\n  let ox = item % p.row_items * ", tile,
                 "u;\n  let row = item / p.row_items;\n  let oy = row % p.oh;\n  let image = row / p.oh * p.ih;\n"

@@ -70,6 +70,22 @@ Result<Tensor> pack_pad_vector(const Tensor& vector, int64_t arg) {
 const Packer kTapsFirst = {"taps_first", pack_taps_first};
 const Packer kPadVector = {"pad_vector", pack_pad_vector};
 
+void window_uniforms(wgsl::Writer& writer, const Window& window) {
+  const auto& [depth, height, width] = window.axes;
+  writer.u32("ow", static_cast<uint32_t>(width.out));
+  writer.u32("oh", static_cast<uint32_t>(height.out));
+  writer.u32("iw", static_cast<uint32_t>(width.in));
+  writer.u32("ih", static_cast<uint32_t>(height.in));
+  writer.u32("kw", static_cast<uint32_t>(width.kernel));
+  writer.u32("kh", static_cast<uint32_t>(height.kernel));
+  writer.u32("sw", static_cast<uint32_t>(width.stride));
+  writer.u32("sh", static_cast<uint32_t>(height.stride));
+  writer.u32("dw", static_cast<uint32_t>(width.dilation));
+  writer.u32("dh", static_cast<uint32_t>(height.dilation));
+  writer.i32("left", static_cast<int32_t>(width.pad_begin));
+  writer.i32("top", static_cast<int32_t>(height.pad_begin));
+}
+
 int64_t weight_pack_arg(wgsl::Storage storage, bool pad_filters) {
   return (storage == wgsl::Storage::f16 ? kHalf : 0) | (pad_filters ? kPad : 0);
 }

@@ -4,6 +4,7 @@
 
 #include "engine/ops/op_def.h"
 #include "engine/ops/window.h"
+#include "engine/wgsl/writer.h"
 
 namespace sinter::ops {
 
@@ -11,6 +12,9 @@ namespace sinter::ops {
 Result<> check_device_operands(const WgslContext& ctx);
 /// Unsupported where the window's arithmetic would leave 32 bits.
 Result<> check_device_window(const Node& node, const Window& window);
+
+/// The uniforms of a window over two axes: ow oh iw ih kw kh sw sh dw dh left top.
+void window_uniforms(wgsl::Writer& writer, const Window& window);
 
 /// [M, C, taps...] to [taps, C, M]: neighbouring filters lie side by side, so that threads which compute them read
 /// consecutive words.

@@ -9,7 +9,6 @@
 namespace sinter {
 namespace {
 
-using scripted::for_every_order;
 using scripted::World;
 
 constexpr size_t kOrdered = 6;  // so many operations are ended in every order; the rest follows in its own

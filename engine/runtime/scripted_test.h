@@ -17,6 +17,7 @@
 #include "engine/gpu/fake_device.h"
 #include "engine/runtime/session.h"
 #include "tests/support/onnx_writer.h"
+#include "tests/support/orders.h"
 
 namespace sinter::scripted {
 
@@ -204,25 +205,5 @@ class World {
   BackendChoice backend_;
   std::vector<int64_t> seeds_;
 };
-
-/// Visits every sequence of choices: `visit(choose)` is called once per sequence; `choose(step, n)` picks one of n.
-template <class Visit>
-size_t for_every_order(Visit visit) {
-  std::vector<size_t> picked, width;
-  size_t visited = 0;
-  do {
-    width.clear();
-    visit([&](size_t step, size_t n) {
-      if (picked.size() <= step) picked.push_back(0);
-      width.push_back(n);
-      return picked[step];
-    });
-    ++visited;
-    picked.resize(width.size());
-    while (!picked.empty() && picked.back() + 1 >= width[picked.size() - 1]) picked.pop_back();
-    if (!picked.empty()) ++picked.back();
-  } while (!picked.empty());
-  return visited;
-}
 
 }  // namespace sinter::scripted

@@ -41,7 +41,6 @@ export function serve({ extra = {}, ...options } = {}) {
       '/pages/': join(ROOT, 'tests/browser/pages'),
       ...(shared ? { '/shared/': shared } : {}),
       ...extra,
-      ...extra,
     },
     ...options,
   });
