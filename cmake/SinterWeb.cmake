@@ -48,7 +48,8 @@ function(sinter_web_module target name shrink)
   add_custom_target(${target}_shipped ALL DEPENDS ${shipped})
 endfunction()
 
-sinter_web_module(sinter_web sinter "-Oz;--converge" ${op_sources})
+# The stack comes first in memory, so its last kilobyte is all that lies below address 1024.
+sinter_web_module(sinter_web sinter "-Oz;--converge;--low-memory-unused" ${op_sources})
 sinter_web_options(sinter_web SINTER_CASES=0)
 sinter_web_module(sinter_web_diag sinter-diag -O1 ${op_sources} ${diag_sources})
 sinter_web_options(sinter_web_diag SINTER_CASES=1)
