@@ -11,6 +11,7 @@
 #include "engine/async/completion.h"
 #include "engine/async/wait.h"
 #include "engine/base/check.h"
+#include "engine/base/failure.h"
 #include "engine/base/str.h"
 #include "engine/gpu/device.h"
 #include "engine/gpu/wire.h"
@@ -163,12 +164,7 @@ class WebDevice final : public Device {
     set_lost("the device was destroyed");
     close();
     // The host has let go of every address, so what waits can end here.
-    std::vector<Completion<>> ended;
-    std::erase_if(registry().pending, [&](auto& entry) {
-      if (entry.second.device == this) ended.push_back(entry.second.done);
-      return entry.second.device == this;
-    });
-    for (Completion<>& done : ended) done.complete(fail(Code::DeviceLost, lost_reason_));
+    for (Completion<>& done : take_pending()) done.complete(fail(Code::DeviceLost, lost_reason_));
   }
 
   bool lost() const override { return lost_; }
@@ -182,9 +178,16 @@ class WebDevice final : public Device {
     lost_reason_ = std::move(reason);
   }
 
-  /// An error that no scope caught. It belongs to work in flight, so the next answer carries it.
+  /// An error that no scope caught. It belongs to work in flight: all that waits ends with it, or else the next answer does.
   void set_uncaptured(Error error) {
-    if (!uncaptured_) uncaptured_ = std::move(error);
+    if (uncaptured_) return;
+    failure_of(error);  // shared by all who are told
+    for (const auto& [request, pending] : registry().pending) {
+      if (pending.device == this) forget(request);
+    }
+    std::vector<Completion<>> waiting = take_pending();
+    if (waiting.empty()) uncaptured_ = error;
+    for (Completion<>& done : waiting) done.complete(std::unexpected(error));
   }
 
   Result<> success() {
@@ -234,6 +237,17 @@ class WebDevice final : public Device {
     destroyed_ = true;
     end(begin(wire::kClose));
     flush();
+  }
+
+  /// What waits for this device, which from now on nobody answers.
+  std::vector<Completion<>> take_pending() {
+    std::vector<Completion<>> taken;
+    std::erase_if(registry().pending, [&](auto& entry) {
+      if (entry.second.device != this) return false;
+      taken.push_back(entry.second.done);
+      return true;
+    });
+    return taken;
   }
 
   static Task<> wait_for_read(ReadGuard, Completion<> done) { co_return co_await done; }

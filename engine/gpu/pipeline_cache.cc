@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gpu/pipeline_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/failure.h"
@@ -36,7 +37,15 @@ PipelineCache::Started PipelineCache::start(const std::vector<PipelineDesc>& des
 Result<> PipelineCache::finish(Started& started, Result<std::vector<PipelineId>> ids) {
   Result<> outcome;
   if (!ids) {
-    failure_of(ids.error());  // shared by all who wait
+    Error& error = ids.error();
+    // Shared by all who wait; and a kernel that fails again in the same way fails of the same cause.
+    const auto known = std::ranges::find(failed_, error.message, &Error::message);
+    if (known != failed_.end()) {
+      error.failure = known->failure;
+    } else {
+      failure_of(error);
+      failed_.push_back(error);
+    }
     outcome = std::unexpected(std::move(ids).error());
   }
   for (size_t i = 0; i < started.texts.size(); ++i) {

@@ -52,6 +52,7 @@ class PipelineCache : public std::enable_shared_from_this<PipelineCache> {
 
   std::shared_ptr<Device> device_;
   std::map<std::string, Entry, std::less<>> entries_;
+  std::vector<Error> failed_;  // each way to fail once
   uint64_t compiled_ = 0;
 };
 

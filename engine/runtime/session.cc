@@ -136,18 +136,14 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
       co_return Result<>{};
     }
     if (!device) {
-      fall_back(device.error());
+      use_cpu(device.error().message);
     } else if ((*device)->adapter().software) {
-      const std::string name = (*device)->adapter().description;
-      fall_back(
-          Error{Code::Gpu,
-                StrCat("the only adapter computes in software (", name, "), which is slower than the CPU backend"),
-                {},
-                ""});
+      use_cpu(StrCat("the only adapter computes in software (", (*device)->adapter().description,
+                     "), which is slower than the CPU backend"));
     } else {
       const auto tested = co_await engine_->tested_device();
       report_.why = StrCat("a hardware adapter answers (", (*device)->adapter().description, ")");
-      if (!tested) fall_back(tested.error());
+      if (!tested) use_cpu(tested.error().message);
     }
     co_return Result<>{};
   }
@@ -256,12 +252,14 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
   }
 
   // The error stays inside: it is recorded here.
-  void fall_back(Error error) {
-    error = engine_->failures().record(std::move(error));
-    report_.fallbacks.push_back({"webgpu", "cpu", error.message});
+  void fall_back(Error error) { use_cpu(engine_->failures().record(std::move(error)).message); }
+
+  // What `auto` decides; by itself it is no failure.
+  void use_cpu(const std::string& reason) {
+    report_.fallbacks.push_back({"webgpu", "cpu", reason});
     report_.backend = plan::Backend::cpu;
-    report_.why = StrCat("WebGPU was not used: ", error.message);
-    engine_->trace().point("fall back", {}, error.message);
+    report_.why = StrCat("WebGPU was not used: ", reason);
+    engine_->trace().point("fall back", {}, reason);
     plans_.clear();
     device_weights_.reset();
   }
