@@ -303,8 +303,9 @@ void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_
   const std::shared_ptr<EngineEntry> entry = at->second;
   parsed->backend = entry->backend;
   parsed->cancel = begin_request(request);
+  const auto files_owner = std::static_pointer_cast<const ModelFiles>(source.owner);
   start(entry, request, open_session(entry->engine, std::move(source), std::move(*parsed)),
-        [request, engine](std::shared_ptr<Session> session) {
+        [request, engine, files_owner](std::shared_ptr<Session> session) {
           if (!module().engines.contains(engine)) {
             session->close();
             return complete(request, closed("engine"));
@@ -315,7 +316,9 @@ void sinter_session_open(uint32_t request, uint32_t engine, void* model, uint32_
           json.open('{').field("session", handle);
           io_json(json, "inputs", session->inputs());
           io_json(json, "outputs", session->outputs());
-          json.close('}');
+          json.key("unused").open('[');
+          for (const std::string& name : files_owner->external.unused()) json.value(name);
+          json.close(']').close('}');
           complete(request, json.text());
         });
 }

@@ -23,15 +23,26 @@ Result<> check_external_name(std::string_view name) {
 }
 
 Result<FileBytes> ExternalFiles::open(std::string_view name) {
-  for (const auto& [key, file] : files_) {
-    if (key == name) return file;
-  }
   std::string given;
-  for (const auto& [key, file] : files_) StrAppend(given, given.empty() ? "" : ", "), StrAppend(given, key);
+  for (File& file : files_) {
+    if (file.name == name) {
+      file.used = true;
+      return file.bytes;
+    }
+    StrAppend(given, given.empty() ? "" : ", "), StrAppend(given, file.name);
+  }
   return fail(Code::Io,
               StrCat("the model needs the external data file '", name, "', which was not given",
                      given.empty() ? "" : "; given: ", given),
               "pass the file under exactly this name");
+}
+
+std::vector<std::string> ExternalFiles::unused() const {
+  std::vector<std::string> names;
+  for (const File& file : files_) {
+    if (!file.used) names.push_back(file.name);
+  }
+  return names;
 }
 
 }  // namespace sinter::onnx

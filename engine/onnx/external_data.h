@@ -34,9 +34,16 @@ class ExternalFiles final : public ExternalData {
  public:
   void add(std::string name, FileBytes file) { files_.push_back({std::move(name), std::move(file)}); }
   Result<FileBytes> open(std::string_view name) override;
+  /// Those that were never opened.
+  std::vector<std::string> unused() const;
 
  private:
-  std::vector<std::pair<std::string, FileBytes>> files_;
+  struct File {
+    std::string name;
+    FileBytes bytes;
+    bool used = false;
+  };
+  std::vector<File> files_;
 };
 
 /// A file mapped into memory (native builds only).

@@ -158,6 +158,30 @@ describe('devices', () => {
     assert.equal(compare(output, ZERO), undefined);
   }, { allowed: /oops|WGSL|shader|pipeline/i }));
 
+  test('whoever waits for what one cause ends is told of one failure, and who is second that it is an echo', () => onPage(async (page) => {
+    const found = await page.callIn('resilience', 'oneCause', MODEL, INPUT);
+    for (const [cause, code] of Object.entries({ uncaptured: 'Gpu', lost: 'DeviceLost', shader: 'Gpu', adapter: 'Gpu' })) {
+      const failures = found[cause].filter(Boolean);
+      assert.ok(failures.length >= 2, `${cause}: ${failures.length} failures`);
+      const firsts = failures.filter(({ echoOf }) => echoOf === undefined);
+      assert.equal(firsts.length, 1, `${cause}: ${JSON.stringify(failures.map(({ message, firstFailure, echoOf }) => [message, firstFailure?.id, echoOf]))}`);
+      for (const failure of failures) {
+        assert.equal(failure.code, code, cause);
+        assert.equal(failure.firstFailure.id, firsts[0].firstFailure.id, cause);
+        assert.equal(failure.firstFailure.message, firsts[0].message, cause);
+      }
+    }
+  }, { allowed: /oops|WGSL|shader|pipeline|MapRead|MAP_READ|usage/i }));
+
+  for (const backend of ['webgpu', 'auto']) {
+    test(`one device is opened, while the module loads (${backend})`, () => onPage(async (page) => {
+      const { asked, fetched, report } = await page.callIn('resilience', 'openings', backend);
+      assert.deepEqual(asked.map(([what]) => what), ['adapter', 'device']);
+      assert.ok(asked[0][1] < fetched, `the adapter was asked for after ${asked[0][1]} ms, the module was there after ${fetched}`);
+      assert.equal(report.backend, backend === 'auto' ? 'cpu' : 'webgpu');
+    }));
+  }
+
   for (const backend of ['webgpu', 'auto']) {
     test(`a crash of the GPU process (${backend})`, async () => {
       // A browser of its own: after some crashes it would do without a GPU.

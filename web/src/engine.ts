@@ -4,7 +4,7 @@ import { Host } from './host.js';
 import { imageTensor, type ImageOptions, type ImageSource } from './image.js';
 import { moduleUrl } from './module.js';
 import { abortSignal, address, callback, check, demand, flag, gpuDevice, integer, names, oneOf, record, type Rule } from './options.js';
-import { Session, type IoInfo } from './session.js';
+import { Session, type Opened } from './session.js';
 import { freeFiles, readFiles, withFiles, type ModelFiles, type ModelSource, type Progress } from './source.js';
 import type { Tensor } from './tensor.js';
 
@@ -83,21 +83,31 @@ export async function createEngine(options: EngineOptions = {}): Promise<Engine>
 
 /** @internal */
 export async function openEngine(url: URL, options: EngineOptions): Promise<Engine> {
-  const { timeoutMs = 30000 } = options;
-  const host = await Host.start(url, Number.isFinite(timeoutMs) ? Math.ceil(timeoutMs) : 0, options.device);
-  host.onEvent = options.onEvent;
+  const { timeoutMs = 30000, backend = 'auto', device, threads, onEvent } = options;
+  const lowPower = options.powerPreference === 'low-power';
+  const onGpu = backend === 'auto' || backend === 'webgpu';
+  const from = new Error('asked for here');
+  const host = new Host(device);
+  host.timeoutMs = Number.isFinite(timeoutMs) ? Math.ceil(timeoutMs) : 0;
+  host.onEvent = onEvent;
+  // Both take their time, and neither needs the other.
+  if (onGpu && !device) host.gpu.openEarly(lowPower, backend === 'webgpu');
   const settings = lines([
-    ['backend', options.backend], ['threads', options.threads], ['timeout_ms', host.timeoutMs],
-    ['low_power', options.powerPreference && options.powerPreference === 'low-power'], ['events', options.onEvent ? true : undefined],
+    ['backend', backend], ['threads', threads], ['timeout_ms', host.timeoutMs], ['low_power', lowPower], ['events', !!onEvent],
   ]);
   try {
+    await host.start(url);
     const handle = await host.request(
       (request) => host.withText(settings, (at, bytes) => host.enter('sinter_engine_open', request, at, bytes)),
       (at, bytes) => (JSON.parse(host.text(at, bytes)) as { engine: number }).engine);
-    return new Engine(host, handle);
+    const notices: string[] = [];
+    if (threads! > 1) notices.push(`threads: ${threads} were asked for, this build computes on one`);
+    if (device && !onGpu) notices.push(`device: backend '${backend}' uses none`);
+    return new Engine(host, handle, notices);
   } catch (error) {
+    const told = host.refusal(error, from);
     host.end(new SinterError('InvalidInput', 'the engine did not start'));
-    throw error;
+    throw told;
   }
 }
 
@@ -105,7 +115,7 @@ export class Engine {
   private readonly sessions = new Set<Session>();
 
   /** @internal */
-  constructor(private readonly host: Host, private readonly handle: number) {}
+  constructor(private readonly host: Host, private readonly handle: number, private readonly notices: string[]) {}
 
   get state(): EngineState {
     if (!this.host.ended) return 'ready';
@@ -123,11 +133,12 @@ export class Engine {
       ['fusion', options.fusion], ...(options.off ?? []).map((pass): [string, unknown] => ['off', pass]),
       ['inject', options.inject], ['inject_device', options.injectDevice], ...dims.map(([name, size]): [string, unknown] => ['dim', `${name}=${size}`]),
     ]);
-    const files = await readFiles(host, source, options).catch((error) => { throw host.failure ?? error; });
+    const files = await readFiles(host, source, options);
     const opened = await host.request(
       (request) => openSession(host, request, handle, files, settings),
-      (at, bytes) => JSON.parse(host.text(at, bytes)) as { session: number; inputs: IoInfo[]; outputs: IoInfo[] }, options.signal);
-    const session = new Session(host, opened.session, opened.inputs, opened.outputs, (closed) => this.sessions.delete(closed));
+      (at, bytes) => JSON.parse(host.text(at, bytes)) as Opened, options.signal);
+    const notices = [...this.notices, ...opened.unused.map((name) => `externalData: the model does not use '${name}'`)];
+    const session = new Session(host, opened, notices, (closed) => this.sessions.delete(closed));
     this.sessions.add(session);
     return session;
   }

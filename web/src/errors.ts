@@ -65,7 +65,12 @@ export class SinterError extends Error {
 
   /** @internal The same error with more context. */
   in(context: string): SinterError {
-    return new SinterError(this.code, this.message, this.hint, [...this.chain, context], this.cause).of(this.firstFailure, this.echoOf);
+    return this.again(context).of(this.firstFailure, this.echoOf);
+  }
+
+  /** @internal A copy for another caller, who is told of the failure in its own way. */
+  again(...context: string[]): SinterError {
+    return new SinterError(this.code, this.message, this.hint, [...this.chain, ...context], this.cause);
   }
 
   /** @internal */

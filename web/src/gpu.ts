@@ -30,6 +30,8 @@ interface Failure {
 /** A device that engines of one page share: it is opened once, and closed with its last user. */
 interface Shared {
   users: number;
+  /** Neither refused nor lost so far. */
+  alive: boolean;
   adapter: Promise<GPUAdapter | undefined>;
   opened: Promise<{ device: GPUDevice; info: GPUAdapterInfo | undefined }>;
 }
@@ -41,8 +43,9 @@ function acquire(flags: number, bindingBytes: number, bufferBytes: number): Shar
   let entry = shared.get(key);
   if (!entry) {
     const adapter = openAdapter(flags);
-    const fresh: Shared = { users: 0, adapter, opened: adapter.then((found) => openDevice(found, bindingBytes, bufferBytes)) };
+    const fresh: Shared = { users: 0, alive: true, adapter, opened: adapter.then((found) => openDevice(found, bindingBytes, bufferBytes)) };
     const forget = () => {
+      fresh.alive = false;
       if (shared.get(key) === fresh) shared.delete(key);
     };
     // Neither a failure nor a lost device is kept: the next engine tries again.
@@ -61,12 +64,21 @@ function release(entry: Shared): void {
   void entry.opened.then(({ device }) => device.destroy(), () => {});
 }
 
+// What the engine asks for (engine/runtime/engine.cc): a device that is opened before the engine must be the one it wants.
+const ALLOW_SOFTWARE = 2;
+const BINDING_BYTES = 0xfffffffc;
+const BUFFER_BYTES = 2 ** 40;
+
 const failure = (code: ErrorCode, message: string, hint = ''): Failure => ({ code, message, hint });
 
 export class GpuHost {
   private readonly devices = new Map<number, DeviceHost>();
   private nextDevice = 1;
   private injectedLost = false;
+  private early: Shared | undefined;
+  private atOnce = false;
+  /** Why a device was refused: the same object for all who share the attempt. */
+  refusal: object | undefined;
 
   constructor(private readonly host: Host, private readonly injected: GPUDevice | undefined) {
     // Weakly, here and below: a device may outlive its engines by far.
@@ -75,6 +87,12 @@ export class GpuHost {
       const gpu = self.deref();
       if (gpu) gpu.injectedLost = true;
     });
+  }
+
+  /** Starts to open the device that the engine will ask for; `atOnce`: it asks as soon as the module is there. */
+  openEarly(lowPower: boolean, atOnce: boolean): void {
+    this.atOnce = atOnce;
+    if (globalThis.navigator?.gpu) this.early = acquire(ALLOW_SOFTWARE | Number(lowPower), BINDING_BYTES, BUFFER_BYTES);
   }
 
   imports(): WebAssembly.ModuleImports {
@@ -93,6 +111,8 @@ export class GpuHost {
   closeAll(): void {
     for (const device of this.devices.values()) device.close();
     this.devices.clear();
+    if (this.early) release(this.early);
+    this.early = undefined;
   }
 
   forget(handle: number): void {
@@ -117,10 +137,17 @@ export class GpuHost {
 
   private async open(request: number, flags: number, bindingBytes: number, bufferBytes: number): Promise<void> {
     // The caller's device, as long as it lives; after that one of the engine's own.
-    const { injected } = this;
-    const entry: Shared = injected && !this.injectedLost
-      ? { users: Infinity, adapter: Promise.resolve(undefined), opened: Promise.resolve({ device: injected, info: injected.adapterInfo }) }
-      : acquire(flags, bindingBytes, bufferBytes);
+    const { injected, early } = this;
+    this.early = undefined;
+    let entry: Shared;
+    if (injected && !this.injectedLost) {
+      entry = { users: Infinity, alive: true, adapter: Promise.resolve(undefined), opened: Promise.resolve({ device: injected, info: injected.adapterInfo }) };
+    } else if (early && (early.alive || this.atOnce)) {
+      entry = early;
+    } else {
+      if (early) release(early);
+      entry = acquire(flags, bindingBytes, bufferBytes);
+    }
     const end = this.host.stage('open adapter');
     let opened: Awaited<Shared['opened']> | undefined;
     let error: Failure | undefined;
@@ -130,6 +157,7 @@ export class GpuHost {
       opened = await entry.opened;
     } catch (thrown) {
       end(textOf(thrown));
+      this.refusal = thrown as object;
       error = thrown instanceof SinterError ? failure(thrown.code, thrown.message, thrown.hint)
         : failure('Gpu', `opening a WebGPU device failed: ${textOf(thrown)}`);
     }
@@ -368,6 +396,7 @@ class DeviceHost {
       if (!this.closed) {
         this.host.withText(message, (address, bytes) =>
           this.host.enter('sinter_gpu_uncaptured', this.handle, address, bytes));
+        this.gpu.done(0);
       }
     }));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host: one instance of the WebAssembly module with all that it needs from outside. Requests go in by number and come back
 // through one import; a trap ends every one of them with the same error, and the host is dead from then on.
-import { ERROR_CODES, SinterError, tell, textOf, type FirstFailure, type TraceEvent } from './errors.js';
+import { ERROR_CODES, SinterError, cancelled, tell, textOf, type FirstFailure, type TraceEvent } from './errors.js';
 import { GpuHost } from './gpu.js';
 import { loadModule } from './module.js';
 
@@ -17,12 +17,19 @@ interface Request {
   read(address: number, bytes: number): unknown;
   /** Where the caller asked for it. */
   from: Error;
+  signal?: AbortSignal | null | undefined;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 }
 
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
+
+const EVENTS = 256;
+const PHASES = ['begin', 'end', 'point'] as const;
+
+/** Errors that several engines of a page may be told of, with what the first one was told. */
+const causes = new WeakMap<object, FirstFailure>();
 
 interface TurnPoster {
   post(): void;
@@ -49,7 +56,14 @@ export class Host {
   dead = false;
   onEvent: ((event: TraceEvent) => void) | undefined;
   private ring = 0;
+  // As they were before anything could go wrong with the module's memory.
+  private ringSize = 0;
+  private recordBytes = 0;
   private kept: TraceEvent[] | undefined;
+  // What happened before the module had an engine to log it.
+  private readonly early: TraceEvent[] = [];
+  private readonly born = performance.now();
+  private opened = 0;
   /** Calls into the host, by import: what the crossing tests count. */
   readonly crossings: Record<string, number> = {};
 
@@ -62,7 +76,7 @@ export class Host {
   private turnPosted = false;
   private readonly turns = turnPoster(() => {
     this.turnPosted = false;
-    if (!this.ended) this.enter('sinter_turn');
+    this.quietly(() => this.enter('sinter_turn'));
   });
   /** How long a request may make no progress; 0: for ever. */
   timeoutMs = 0;
@@ -71,33 +85,44 @@ export class Host {
   private peak = 0;
   private heldPeak = 0;
 
-  private constructor(device: GPUDevice | undefined) {
+  constructor(device: GPUDevice | undefined) {
     this.gpu = new GpuHost(this, device);
   }
 
-  static async start(url: URL, timeoutMs: number, device?: GPUDevice): Promise<Host> {
-    // Short limits are meant for the engine's work, not for the line to it.
-    const module = await loadModule(url, timeoutMs && Math.max(timeoutMs, 30000));
-    const host = new Host(device);
-    host.timeoutMs = timeoutMs;
+  /** Loads the module; after this the engine can be opened. */
+  async start(url: URL): Promise<void> {
+    const { timeoutMs } = this;
+    const end = this.stage('fetch module', url.href);
+    try {
+      // Short limits are meant for the engine's work, not for the line to it.
+      await this.instantiate(url, await loadModule(url, timeoutMs && Math.max(timeoutMs, 30000)));
+      end();
+    } catch (error) {
+      end(textOf(error));
+      throw error;
+    }
+    this.enter('_initialize');
+    this.ring = this.exports.sinter_events();
+    [this.ringSize, this.recordBytes] = new Uint32Array(this.exports.memory.buffer, this.ring + 4, 2) as unknown as [number, number];
+    this.opened = performance.now() - this.born;
+  }
+
+  private async instantiate(url: URL, module: WebAssembly.Module): Promise<void> {
     let instance: WebAssembly.Instance;
     try {
-      instance = await WebAssembly.instantiate(module, host.imports());
+      instance = await WebAssembly.instantiate(module, this.imports());
     } catch (error) {
       throw error instanceof RangeError
         ? new SinterError('OutOfMemory', `no memory for the module: ${textOf(error)}`, 'close other tabs or engines', [], error)
         : new SinterError('InvalidInput', `${url} does not fit this sinter.js: ${textOf(error)}`,
           'serve the sinter.wasm that came with this sinter.js', [], error);
     }
-    host.exports = instance.exports as unknown as Exports;
-    const version = host.exports.sinter_version ? host.textAt(host.exports.sinter_version()) : 'unknown';
+    this.exports = instance.exports as unknown as Exports;
+    const version = this.exports.sinter_version ? this.textAt(this.exports.sinter_version()) : 'unknown';
     if (version !== SINTER_VERSION) {
       throw new SinterError('InvalidInput', `${url} is version ${version}, this is sinter ${SINTER_VERSION}`,
         'serve the sinter.wasm that came with this sinter.js; a cache may hold an older one');
     }
-    host.enter('_initialize');
-    host.ring = host.exports.sinter_events();
-    return host;
   }
 
   // --- memory ---
@@ -169,7 +194,7 @@ export class Host {
   }
 
   /** Does something that nobody waits for, or nothing where the module has ended; never throws. */
-  quietly(call: () => void): void {
+  quietly(call: () => unknown): void {
     this.outside(() => {
       if (this.ended) return;
       try {
@@ -193,7 +218,7 @@ export class Host {
   request<T>(start: (request: number) => void, read: (address: number, bytes: number) => T,
              signal?: AbortSignal | null, release?: () => void): Promise<T> {
     const id = this.nextRequest++;
-    const onAbort = () => this.outside(() => {
+    const onAbort = () => this.quietly(() => {
       if (this.requests.has(id)) this.enter('sinter_cancel', id);
     });
     if (release) this.releases.set(id, release);
@@ -203,7 +228,7 @@ export class Host {
         signal?.removeEventListener('abort', onAbort);
         settle(value);
       };
-      this.requests.set(id, { read, from, resolve: done(resolve as (value: unknown) => void), reject: done(reject) });
+      this.requests.set(id, { read, from, signal, resolve: done(resolve as (value: unknown) => void), reject: done(reject) });
       signal?.addEventListener('abort', onAbort);
       this.watch();
       this.outside(() => {
@@ -212,14 +237,37 @@ export class Host {
           start(id);
         } catch (error) {
           // Nothing was handed over: the module does not know of the request.
-          const request = this.requests.get(id);
-          this.requests.delete(id);
           this.releases.delete(id);
-          if (!this.requests.size) this.unwatch();
-          request?.reject(error);
+          this.take(id)?.reject(error);
         }
       });
     });
+  }
+
+  /** `promise`, or what comes before it: the caller's signal, or the end of the module. */
+  wait<T>(promise: Promise<T>, signal?: AbortSignal | null): Promise<T> {
+    const id = this.nextRequest++;
+    return new Promise<T>((resolve, reject) => {
+      const done = <A>(settle: (value: A) => void) => (value: A) => {
+        signal?.removeEventListener('abort', onAbort);
+        this.take(id);
+        settle(value);
+      };
+      const onAbort = (): void => fail(cancelled(signal!));
+      const fail = done(reject);
+      this.requests.set(id, { read() {}, from: new Error('asked for here'), resolve() {}, reject: fail });
+      if (signal?.aborted) onAbort();
+      signal?.addEventListener('abort', onAbort);
+      promise.then(done(resolve), fail);
+      if (this.failure) fail(this.failure);
+    });
+  }
+
+  private take(id: number): Request | undefined {
+    const request = this.requests.get(id);
+    this.requests.delete(id);
+    if (!this.requests.size) this.unwatch();
+    return request;
   }
 
   /** A request whose text the module answers before it returns. */
@@ -275,23 +323,21 @@ export class Host {
     this.count('< complete');
     this.releases.get(id)?.();
     this.releases.delete(id);
-    const request = this.requests.get(id);
+    const request = this.take(id);
     if (!request) return;
-    this.requests.delete(id);
-    if (!this.requests.size) this.unwatch();
     try {
       if (status === 0) request.resolve(request.read(address, bytes));
-      else request.reject(this.errorFrom(status, this.text(address, bytes), request.from));
+      else request.reject(this.errorFrom(status, this.text(address, bytes), request));
     } catch (error) {
       request.reject(error instanceof RangeError
         ? new SinterError('OutOfMemory', `no memory for the answer: ${textOf(error)}`, '', [], error) : error);
     }
   }
 
-  private errorFrom(status: number, json: string, from: Error): SinterError {
+  private errorFrom(status: number, json: string, { from, signal }: Request): SinterError {
     const { message, hint, chain, firstFailure, echoOf } = JSON.parse(json) as Partial<SinterError> & { message: string };
     const code = ERROR_CODES[status - 1] ?? 'Internal';
-    const error = new SinterError(code, message, hint, chain);
+    const error = new SinterError(code, message, hint, chain, code === 'Cancelled' ? signal?.reason : undefined);
     if (!firstFailure) return error;
     // An echo has the record that the first one was given.
     let record = this.records.get(firstFailure.id);
@@ -303,14 +349,34 @@ export class Host {
     return error.of(record, echoOf);
   }
 
+  /** What createEngine fails with. Of one cause (a module that does not load, no adapter) the first engine is told whole. */
+  refusal(error: unknown, from: Error): unknown {
+    if (!(error instanceof SinterError)) return error;
+    const cause = this.gpu.refusal ?? error;
+    let record = causes.get(cause);
+    if (record) return error.again().of(record, record.id);
+    const { code, message, hint, chain } = error;
+    record = error.firstFailure ?? { id: 1, code, message, chain, ...(hint && { hint }), stage: 'fetch module', stack: { js: callerStack(from) }, events: this.events() };
+    causes.set(cause, record);
+    return error.of(record);
+  }
+
   // --- events ---
 
   /** A stage of the host's own, among the engine's; ended by the first call of the function that is returned. */
   stage(stage: string, detail = ''): (detail?: string) => void {
     let id = 0;
-    const log = (text: string): void => this.quietly(() => this.withText(`${stage}\0${text}`, (address, bytes) => {
-      id = this.enter('sinter_stage', 0, id, address, bytes);
-    }));
+    const log = (text: string): void => {
+      if (this.opened) {
+        this.quietly(() => this.withText(`${stage}\0${text}`, (address, bytes) => {
+          id = this.enter('sinter_stage', 0, id, address, bytes);
+        }));
+        return;
+      }
+      this.early.push({ id: id || -1, t_ms: performance.now() - this.born, stage, phase: PHASES[id ? 1 : 0]!, ...(text && { detail: text }) });
+      id = -1;
+      tell(this.onEvent, this.early.at(-1)!);
+    };
     log(detail);
     return (text = '') => {
       if (id) log(text);
@@ -319,18 +385,17 @@ export class Host {
   }
 
   private eventCount(): number {
-    return this.exports ? new Uint32Array(this.exports.memory.buffer, this.ring, 1)[0]! : 0;
+    return this.opened ? new Uint32Array(this.exports.memory.buffer, this.ring, 1)[0]! : 0;
   }
 
-  /** Event number `index` of the ring (engine/api/abi.h). */
+  /** Event number `index` of the ring (engine/api/abi.h), whatever a trap has left there. */
   private eventAt(index: number): TraceEvent {
-    const header = new DataView(this.exports.memory.buffer, this.ring, 16);
-    const address = this.ring + 16 + (index % header.getUint32(4, true)) * header.getUint32(8, true);
-    const record = new DataView(this.exports.memory.buffer, address);
-    const [stage, node, detail] = this.text(address + 20, record.getUint32(16, true)).split('\0');
+    const address = this.ring + 16 + (index % this.ringSize) * this.recordBytes;
+    const record = new DataView(this.exports.memory.buffer, address, this.recordBytes);
+    const [stage, node, detail] = this.text(address + 20, Math.min(record.getUint32(16, true), this.recordBytes - 20)).split('\0');
     return {
-      id: record.getUint32(8, true), t_ms: record.getFloat64(0, true), stage: stage!,
-      phase: (['begin', 'end', 'point'] as const)[record.getUint32(12, true)]!,
+      id: record.getUint32(8, true), t_ms: this.opened + record.getFloat64(0, true), stage: stage!,
+      phase: PHASES[record.getUint32(12, true)] ?? 'point',
       ...(node && { node }), ...(detail && { detail }),
     };
   }
@@ -339,8 +404,8 @@ export class Host {
   events(): TraceEvent[] {
     if (this.kept) return this.kept;
     const count = this.eventCount();
-    const first = Math.max(0, count - new Uint32Array(this.exports.memory.buffer, this.ring, 2)[1]!);
-    return Array.from({ length: count - first }, (_, i) => this.eventAt(first + i));
+    const first = Math.max(0, count - this.ringSize);
+    return [...this.early, ...Array.from({ length: count - first }, (_, i) => this.eventAt(first + i))].slice(-EVENTS);
   }
 
   // --- the end ---
@@ -386,13 +451,7 @@ export class Host {
   /** While requests are under way the module looks for those that make no progress, eight times in the time they have. */
   private watch(): void {
     if (this.watchdog !== undefined || !this.timeoutMs) return;
-    this.watchdog = setInterval(() => {
-      try {
-        this.enter('sinter_tick');
-      } catch {
-        // A trap has rejected everything.
-      }
-    }, Math.min(this.timeoutMs / 8, 10000));
+    this.watchdog = setInterval(() => this.quietly(() => this.enter('sinter_tick')), Math.min(this.timeoutMs / 8, 10000));
   }
 
   private unwatch(): void {
@@ -410,7 +469,7 @@ function callerStack({ stack = '' }: Error): string {
 function innermost(events: TraceEvent[]): string | undefined {
   const open = new Map<number, string>();
   for (const { id, phase, stage } of events) {
-    if (phase === 'begin' && stage !== 'fetch' && stage !== 'open adapter') open.set(id, stage);
+    if (phase === 'begin' && !/^(fetch|open adapter)/.test(stage)) open.set(id, stage);
     else open.delete(id);
   }
   return [...open.values()].at(-1);

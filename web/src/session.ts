@@ -25,10 +25,21 @@ export interface Report {
   /** Steps that a WebGPU session runs on the CPU. */
   cpuSteps: { node: string; op: string; reason: string }[];
   unsupported: { node: string; op: string; reason: string; hint: string }[];
+  /** What was given and has no effect: files that the model does not use, threads beyond the first. */
+  notices: string[];
   loadMs: number;
   prepareMs: number;
   /** Bytes: WebAssembly memory now, ArrayBuffers outside of it at their peak, and the peak of both together. */
   memory: { wasm: number; host: number; peak: number };
+}
+
+/** @internal The module's answer to a load. */
+export interface Opened {
+  session: number;
+  inputs: IoInfo[];
+  outputs: IoInfo[];
+  /** External files that nothing referred to. */
+  unused: string[];
 }
 
 export interface RunOptions {
@@ -111,15 +122,16 @@ class BlockPool {
 export class Session {
   readonly inputs: readonly IoInfo[];
   readonly outputs: readonly IoInfo[];
+  private readonly handle: number;
   private readonly pool: BlockPool;
   private last: Report | undefined;
   private closed = false;
 
   /** @internal */
-  constructor(private readonly host: Host, private readonly handle: number, inputs: IoInfo[], outputs: IoInfo[],
-              private readonly forget: (session: Session) => void) {
-    this.inputs = inputs;
-    this.outputs = outputs;
+  constructor(private readonly host: Host, opened: Opened, private readonly notices: string[], private readonly forget: (session: Session) => void) {
+    this.handle = opened.session;
+    this.inputs = opened.inputs;
+    this.outputs = opened.outputs;
     this.pool = new BlockPool(host);
   }
 
@@ -133,7 +145,7 @@ export class Session {
   private refresh(): void {
     const { host, handle } = this;
     const json = host.now('sinter_session_report', handle);
-    this.last = { ...(JSON.parse(json) as Report), memory: host.memory() };
+    this.last = { ...(JSON.parse(json) as Report), notices: this.notices, memory: host.memory() };
   }
 
   /** Runs the model. Concurrent calls queue in order. */

@@ -55,7 +55,7 @@ export async function readFiles(host: Host, source: ModelSource, options: ReadOp
     return files;
   } catch (error) {
     freeFiles(host, files);
-    throw error;
+    throw host.failure ?? error;
   }
 }
 
@@ -66,7 +66,7 @@ async function read(host: Host, source: ModelSource, file: string, options: Read
   const end = host.stage('fetch', source instanceof URL || typeof source === 'string' ? String(source) : what);
   let bytes = -1;
   try {
-    const body = await open(source, what, host.timeoutMs, signal ?? undefined);
+    const body = await open(host, source, what, signal);
     const report = (progress: Progress): void => tell(onProgress, file ? { ...progress, file } : progress);
     const block = body.length === undefined ? await gather(host, body, signal, report) : await stream(host, body, body.length, signal, report);
     ({ bytes } = block);
@@ -97,7 +97,7 @@ export function withFiles(host: Host, files: Block[], use: (address: number) => 
   host.free(address);
 }
 
-async function open(source: ModelSource, what: string, timeoutMs: number, signal: AbortSignal | undefined): Promise<Body> {
+async function open(host: Host, source: ModelSource, what: string, signal: Signal): Promise<Body> {
   if (ArrayBuffer.isView(source) || isA(source, 'ArrayBuffer') || isA(source, 'SharedArrayBuffer')) {
     const bytes = ArrayBuffer.isView(source) ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
       : new Uint8Array(source as ArrayBuffer);
@@ -118,7 +118,7 @@ async function open(source: ModelSource, what: string, timeoutMs: number, signal
   if (url.protocol === 'file:' && globalThis.process?.versions?.node) return openFile(url);
   let response: Response;
   try {
-    response = await within(fetch(url, signal ? { signal } : {}), timeoutMs, `no answer from ${url}`);
+    response = await within(host.wait(fetch(url, signal ? { signal } : {}), signal), host.timeoutMs, `no answer from ${url}`);
   } catch (error) {
     if (error instanceof SinterError) throw error;
     throw new SinterError('Io', `could not fetch ${url}: ${textOf(error)}`,
@@ -177,9 +177,7 @@ async function* checked(host: Host, body: Body, signal: Signal): AsyncGenerator<
   let open = true;
   try {
     for (;;) {
-      const { done, value } = await within(Promise.resolve(iterator.next()), host.timeoutMs, `no bytes of ${body.name}`);
-      if (signal?.aborted) throw cancelled(signal);
-      if (host.ended) throw host.ended;
+      const { done, value } = await within(host.wait(Promise.resolve(iterator.next()), signal), host.timeoutMs, `no bytes of ${body.name}`);
       if (done) break;
       yield value;
     }

@@ -206,6 +206,71 @@ export async function firstFailures(node) {
   return result;
 }
 
+/** Several awaits that end by one cause each: a loss, an error that nothing caught, a kernel that does not compile, no adapter. */
+export async function oneCause(model, input) {
+  const result = {};
+  const adapter = await navigator.gpu.requestAdapter();
+  const device = await adapter.requestDevice();
+  let engine = await sinter.createEngine({ backend: 'webgpu', device });
+  const session = await engine.load(model);
+  const inputs = { [session.inputs[0].name]: await makeInput(engine, input) };
+  await session.run(inputs);
+  const loading = () => engine.load(model).then((loaded) => loaded.close());
+  let pending = [session.run(inputs), loading(), loading()];
+  // Until all of them wait for the device.
+  while (engine.events().filter(({ stage, phase }) => stage === 'compile' && phase === 'begin').length < 3) await new Promise((resolve) => setTimeout(resolve));
+  device.createBuffer({ size: 4, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.STORAGE });
+  result.uncaptured = await Promise.all(pending.map(failureOf));
+  await session.run(inputs);
+  pending = [session.run(inputs), loading(), loading()];
+  while (engine.events().at(-1).stage !== 'upload' && engine.events().at(-1).stage !== 'compile') await new Promise((resolve) => setTimeout(resolve));
+  device.destroy();
+  result.lost = await Promise.all(pending.map(failureOf));
+  engine.close();
+
+  const { createShaderModule } = GPUDevice.prototype;
+  GPUDevice.prototype.createShaderModule = function (descriptor) {
+    return createShaderModule.call(this, { ...descriptor, code: descriptor.code.replace('fn main', 'oops fn main') });
+  };
+  engine = await sinter.createEngine({ backend: 'webgpu' });
+  result.shader = await Promise.all([1, 2].map(() => failureOf(engine.load(gemm))));
+  engine.close();
+  GPUDevice.prototype.createShaderModule = createShaderModule;
+
+  const { requestAdapter } = GPU.prototype;
+  GPU.prototype.requestAdapter = async () => null;
+  result.adapter = await Promise.all([1, 2, 3].map(() => failureOf(sinter.createEngine({ backend: 'webgpu' }))));
+  GPU.prototype.requestAdapter = requestAdapter;
+  return result;
+}
+
+/** What is asked of the browser for a device, and when: in milliseconds since createEngine(). */
+export async function openings(backend) {
+  const asked = [];
+  const { requestAdapter } = GPU.prototype;
+  const { requestDevice } = GPUAdapter.prototype;
+  let started = 0;
+  GPU.prototype.requestAdapter = function (...args) {
+    asked.push(['adapter', performance.now() - started]);
+    return requestAdapter.apply(this, args);
+  };
+  GPUAdapter.prototype.requestDevice = function (...args) {
+    asked.push(['device', performance.now() - started]);
+    return requestDevice.apply(this, args);
+  };
+  started = performance.now();
+  const engine = await sinter.createEngine({ backend });
+  const open = performance.now() - started;
+  const fetched = engine.events().find(({ stage, phase }) => stage === 'fetch module' && phase === 'end').t_ms;
+  const session = await engine.load(gemm);
+  await runOnce(session);
+  const { report } = session;
+  engine.close();
+  Object.assign(GPU.prototype, { requestAdapter });
+  Object.assign(GPUAdapter.prototype, { requestDevice });
+  return { asked, fetched, open, report };
+}
+
 let kept;
 
 /** Loads and runs once, and leaves a run under way for the test to break into. */
