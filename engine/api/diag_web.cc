@@ -5,11 +5,13 @@
 
 #include "engine/api/module_web.h"
 #include "engine/base/json.h"
+#include "engine/base/nearest.h"
 #include "engine/diag/bisect.h"
 #include "engine/diag/compare.h"
 #include "engine/diag/doctor.h"
 #include "engine/diag/plot.h"
 #include "engine/diag/report.h"
+#include "engine/ops/op_def.h"
 
 extern "C" {
 __attribute__((import_module("sinter"), import_name("complete"))) void sinter_complete(uint32_t request,
@@ -29,6 +31,7 @@ struct Wish {
   uint64_t seed = 0;
   bool repro = true;                  // bisect: cut the part of the model that shows the difference
   std::vector<std::string> commands;  // for its report
+  std::string code;                   // likewise, in JavaScript
   diag::DoctorOptions doctor;
 };
 
@@ -38,6 +41,14 @@ Result<double> number_of(std::string_view key, std::string_view value) {
   const double number = std::strtod(text.c_str(), &end);
   if (!text.empty() && end == text.c_str() + text.size() && number >= 0) return number;
   return fail(Code::InvalidInput, StrCat("option ", key, " cannot be '", value, "'"), "give a number of at least 0");
+}
+
+std::unexpected<Error> no_operator(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const OpDef* op : all_ops()) names.push_back(op->name);
+  const std::string near{nearest(name, names)};
+  return fail(Code::InvalidInput, StrCat("there is no operator '", name, "'"),
+              near.empty() ? std::string("`sinter ops` lists them") : StrCat("did you mean ", near, "?"));
 }
 
 diag::Spec spec_of(BackendChoice backend, DType dtype, SessionOptions&& options) {
@@ -76,11 +87,14 @@ Result<Wish> parse_wish(std::string_view text) {
       wish.repro = value != "false";
     } else if (key == "command") {
       wish.commands.emplace_back(value);
+    } else if (key == "code") {
+      wish.code += StrCat(value, "\n");
     } else if (key == "backend") {
       doctor.backend = SINTER_TRY(parse_backend(value));
     } else if (key == "operators") {
       doctor.operators = value != "false";
     } else if (key == "only") {
+      if (std::ranges::find(all_ops(), value, &OpDef::name) == all_ops().end()) return no_operator(value);
       doctor.only.emplace_back(value);
     } else if (key == "model_name") {
       doctor.model_name = value;
@@ -194,7 +208,10 @@ Task<Answer> bisect_and_cut(std::shared_ptr<Engine> engine, const Wish& wish, co
   diag::ReportContext context{wish.doctor.model_name, {{"sinter", SINTER_VERSION}}, wish.commands};
   for (const diag::Fact& fact : wish.doctor.versions) context.versions.push_back({fact.name, fact.value});
   answer.files = std::move(repro.files);
-  answer.files.push_back({"report.md", report_markdown(found, repro, wish.a, wish.b, context)});
+  std::string report = report_markdown(found, repro, wish.a, wish.b, context);
+  if (!wish.code.empty()) report += StrCat("\nOr on a page:\n\n```js\n", wish.code, "```\n");
+  answer.files.push_back({"report.md", std::move(report)});
+  if (!wish.code.empty()) context.commands.push_back(wish.code);
   answer.files.push_back({"report.json", report_json(found, repro, wish.a, wish.b, context) + "\n"});
   co_return answer;
 }
@@ -236,7 +253,7 @@ using namespace sinter::api;
 extern "C" {
 
 /// Takes over the model (null: none) and the files. Options: verb (compare, bisect, doctor), a.KEY and b.KEY (backend,
-/// fusion, off, inject, dtype), rtol, atol, seed, dim, model_name; of bisect also repro, command; of doctor also backend, operators, only, fetch_ms, version.NAME,
+/// fusion, off, inject, dtype), rtol, atol, seed, dim, model_name; of bisect also repro, command, code; of doctor also backend, operators, only, fetch_ms, version.NAME,
 /// feature.NAME, fusion, off, inject. Inputs that are not given are seeded. Answer: an array of sinter_file, of which the
 /// first is the JSON.
 SINTER_EXPORT("sinter_diagnose")

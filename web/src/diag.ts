@@ -5,6 +5,7 @@ import { SinterError } from './errors.js';
 import { diagnose, DIAGNOSIS_OPTIONS, modelName, runtimeName, type Diagnosis, type DiagnosisOptions } from './diagnose.js';
 import { check, demand, flag, names, oneOf, show, type Rule } from './options.js';
 import type { Tensors } from './session.js';
+import { code, commands, inputFiles } from './repeat.js';
 import type { ModelSource } from './source.js';
 
 export { examine } from './examine.js';
@@ -54,7 +55,10 @@ export interface BisectResult {
   /** The error, where the bad way fails rather than differs. */
   failure: string | null;
   runs: number;
-  /** The cut sub-graph as an ONNX backend test, with report.json and report.md, by file name; null where there is none. */
+  /**
+   * The cut sub-graph as an ONNX backend test, with report.json, report.md and the inputs that were given, by file name; null
+   * where there is none.
+   */
   repro: Record<string, Uint8Array> | null;
 }
 
@@ -88,9 +92,6 @@ function specLines(side: 'a' | 'b', which: string, given: Spec | string): [strin
   return [[`${side}.backend`, spec.backend], [`${side}.fusion`, spec.fusion], [`${side}.dtype`, spec.dtype], ...(spec.off ?? []).map((pass): [string, unknown] => [`${side}.off`, pass])];
 }
 
-const specText = (spec: Spec | string): string => (typeof spec === 'string' ? spec : Object.entries(spec).filter(([, value]) => value !== undefined)
-  .map(([key, value]) => `${key}=${Array.isArray(value) ? value.join('+') : value === true ? 'on' : value === false ? 'off' : value}`).join(','));
-
 function run(verb: string, model: ModelSource, [a, b]: [Spec | string, Spec | string], [first, second]: [string, string],
              inputs: Tensors, options: DiagnosisOptions, more: [string, unknown][] = []): Promise<Diagnosis> {
   if (model === undefined || model === null) throw new SinterError('InvalidInput', `${verb} wants a model, not ${show(model)}`, 'give a URL, bytes, a Blob or a Response');
@@ -111,11 +112,11 @@ export async function bisect(model: ModelSource, good: Spec | string, bad: Spec 
   check('bisect', options, { ...DIAGNOSIS_OPTIONS, repro: flag });
   const { repro = true, ...rest } = options;
   const name = modelName(model);
-  const quoted = (given: Spec | string): string => `'${specText(given)}'`;
+  const [goodSpec, badSpec] = [good, bad].map((spec) => (typeof spec === 'string' ? parseSpec('a way', spec) : spec)) as [Spec, Spec];
   const { json, files } = await run('bisect', model, [good, bad], ["the way 'good'", "the way 'bad'"], inputs, rest, [
     ['repro', repro], ['model_name', name], ['version.browser', runtimeName()],
-    ['command', `await bisect('${name}', ${quoted(good)}, ${quoted(bad)}${options.inject ? `, {}, { inject: '${options.inject}' }` : ''})  // of sinter/diag`],
-    ['command', `sinter test DIR --backend ${(typeof bad === 'string' ? parseSpec('', bad) : bad).backend ?? 'cpu'}  # DIR holds these files`],
+    ...commands(name, goodSpec, badSpec, inputs, options).map((line): [string, unknown] => ['command', line]),
+    ...code(model, good, bad, inputs, options).map((line): [string, unknown] => ['code', line]),
   ]);
-  return { ...(json as BisectResult), repro: Object.keys(files).length ? files : null };
+  return { ...(json as BisectResult), repro: Object.keys(files).length ? { ...files, ...inputFiles(inputs) } : null };
 }

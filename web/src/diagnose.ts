@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A request to the module for diagnosis (engine/api/diag_web.cc): each has an instance of its own, which is given up after it.
 import { ENGINE_OPTIONS, LOAD_OPTIONS, lines, openEngine, type EngineOptions, type LoadOptions } from './engine.js';
+import { SinterError } from './errors.js';
 import type { Host } from './host.js';
 import { resolveUrl } from './module.js';
 import { integer, type Rule } from './options.js';
@@ -39,6 +40,9 @@ export async function diagnose(verb: string, model: ModelSource | undefined, wis
   const engine = await openEngine(url, { ...rest, backend: 'auto' });
   try {
     return await engine.ask(async (host, handle) => {
+      if (!host.exports['sinter_diagnose']) {
+        throw new SinterError('InvalidInput', `${url} is not the module for diagnosis`, 'wasmUrl is here the address of sinter-diag.wasm, or is left out');
+      }
       const started = performance.now();
       const files: ModelFiles = model === undefined ? { model: { name: '', address: 0, bytes: 0 }, external: [] }
         : await readFiles(host, model, { ...(externalData && { externalData }), ...(signal && { signal }), ...(onProgress && { onProgress }) });

@@ -99,7 +99,7 @@ async function surroundings(): Promise<Pick<DoctorReport, 'versions' | 'features
     versions: { sinter: SINTER_VERSION, browser: runtimeName() },
     features: {
       simd: hasWasmFeature('simd'), relaxedSimd: hasWasmFeature('relaxedSimd'), wasmThreads: hasWasmFeature('threads'),
-      float16Array: 'Float16Array' in globalThis,
+      float16Array: 'Float16Array' in globalThis, webgpu: !!globalThis.navigator?.gpu,
     },
     isolation: { secureContext: globalThis.isSecureContext !== false, crossOriginIsolated: globalThis.crossOriginIsolated === true },
     adapter: await describeAdapter(globalThis.navigator?.gpu as GPU | undefined),
@@ -135,11 +135,11 @@ export async function examine(options: DoctorOptions = {}): Promise<DoctorReport
   check('doctor', options, OPTIONS);
   const { model, inputs = {}, backend, fusion, off = [], operators = true, ...rest } = options;
   const here = await surroundings();
-  const all = Array.isArray(operators) ? operators as readonly string[] : [];
+  const only = Array.isArray(operators) ? operators as readonly string[] : [];
   const wish: [string, unknown][] = [
     ['backend', backend], ['fusion', fusion], ...off.map((pass): [string, unknown] => ['off', pass]), ['inject', options.inject],
-    ['operators', operators !== false], ...all.map((op): [string, unknown] => ['only', op]), ['model_name', modelName(model)],
-    ['version.browser', here.versions['browser']], ...Object.entries(here.features).map(([key, value]): [string, unknown] => [`feature.${key}`, value]),
+    ['operators', operators === true || only.length > 0], ...only.map((op): [string, unknown] => ['only', op]), ['model_name', modelName(model)],
+    ['version.browser', here.versions['browser']], ...Object.entries(here.features).filter(([key]) => key !== 'webgpu').map(([key, value]): [string, unknown] => [`feature.${key}`, value]),
   ];
   try {
     const { json } = await diagnose('doctor', model, wish, inputs, rest, (fetchMs) => [['fetch_ms', fetchMs]]);
@@ -161,5 +161,6 @@ export async function examine(options: DoctorOptions = {}): Promise<DoctorReport
 function merge(report: DoctorReport, here: Awaited<ReturnType<typeof surroundings>>): DoctorReport {
   const adapter = report.adapter.available ? { ...here.adapter, ...report.adapter, features: here.adapter.features ?? [], limits: here.adapter.limits ?? {} }
     : { ...report.adapter };
-  return { ...report, isolation: here.isolation, adapter };
+  // The module can use WebGPU; whether there is one is for the browser to say.
+  return { ...report, features: { ...report.features, webgpu: here.features['webgpu']! }, isolation: here.isolation, adapter };
 }

@@ -155,6 +155,82 @@ describe('errors', () => {
     await withEngine({ backend: 'cpu' }, (engine) => assert.equal(engine.state, 'ready'));
   });
 
+  test('what several engines fail of is one failure, told whole once', async () => {
+    const wasmUrl = pathToFileURL('/nowhere/else.wasm');
+    const seen = [];
+    const errors = await Promise.all([1, 2, 3].map(() => createEngine({ wasmUrl, onEvent: (event) => seen.push(event) }).catch((error) => error)));
+    const [{ firstFailure, echoOf }, ...echoes] = errors;
+    assert.deepEqual([firstFailure.id, firstFailure.code, firstFailure.stage, echoOf], [1, 'Io', 'fetch module', undefined]);
+    assert.match(firstFailure.stack.js, /node\.test\.mjs/);
+    assert.deepEqual(firstFailure.events.map(({ stage, phase }) => [stage, phase]), [['fetch module', 'begin'], ['fetch module', 'end']]);
+    assert.match(firstFailure.events[1].detail, /could not load/);
+    assert.equal(seen.length, 6);
+    for (const echo of echoes) assert.deepEqual([echo.code, echo.message, echo.echoOf, echo.firstFailure], ['Io', errors[0].message, 1, firstFailure]);
+    const later = await createEngine({ wasmUrl }).catch((error) => error);
+    assert.deepEqual([later.echoOf, later.firstFailure.id], [undefined, 1], 'another attempt is another failure');
+  });
+
+  test('a decision for the CPU is no failure', () => withEngine({ backend: 'auto' }, async (engine) => {
+    await engine.load(generated('single_gemm.onnx'));
+    await assert.rejects(engine.load(new Uint8Array([1])), (error) => {
+      assert.deepEqual([error.firstFailure.id, error.echoOf], [1, undefined]);
+      return true;
+    });
+  }));
+
+  test('what is given and has no effect is noted', async () => {
+    await withEngine({ backend: 'cpu', threads: 4 }, async (engine) => {
+      const weights = Float32Array.of(1, 2, 3);
+      const { report } = await engine.load(addExternal('w.bin'), { externalData: { 'unused.bin': new Uint8Array(4), 'w.bin': weights } });
+      assert.equal(report.notices.length, 2);
+      assert.match(report.notices[0], /threads: 4 .* computes on one/);
+      assert.match(report.notices[1], /externalData: .* 'unused\.bin'/);
+    });
+    await withEngine({ backend: 'cpu', threads: 1 }, async (engine) => assert.deepEqual((await engine.load(generated('single_gemm.onnx'))).report.notices, []));
+  });
+
+  test('the reason of an abort is the cause', () => withEngine({ backend: 'cpu' }, async (engine) => {
+    const model = generated('squeezenet1_1.onnx');
+    const reason = new Error('the user left');
+    const session = await engine.load(model);
+    const input = new Tensor('float32', new Float32Array(3 * 224 * 224), [1, 3, 224, 224]);
+    for (const start of [
+      (signal) => engine.load(model, { signal }), (signal) => session.run({ [session.inputs[0].name]: input }, { signal }),
+      (signal) => bisect(generated('single_gemm.onnx'), {}, { fusion: false }, {}, { signal }),
+      // A transfer that stalls is given up at once.
+      (signal) => engine.load(new Response(new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(4)) })), { signal }),
+    ]) {
+      for (const soon of [true, false]) {
+        const controller = new AbortController();
+        if (soon) controller.abort(reason);
+        else setTimeout(() => controller.abort(reason), 5);
+        const error = await start(controller.signal).then(assert.fail, (thrown) => thrown);
+        assert.deepEqual([error.code, error.cause], ['Cancelled', reason], `${start} ${soon}`);
+      }
+    }
+    await session.run({ [session.inputs[0].name]: input });
+  }));
+
+  test('a trap that leaves nonsense in memory ends every promise with one error', async () => {
+    for (const nonsense of [0xff, 0x7f, 0x01]) {
+      const engine = await createEngine({ backend: 'cpu' });
+      const session = await engine.load(generated('squeezenet1_1.onnx'));
+      const input = { [session.inputs[0].name]: new Tensor('float32', new Float32Array(3 * 224 * 224), [1, 3, 224, 224]) };
+      const stalled = new Response(new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(4)) }));
+      const pending = [session.run(input), session.run(input), engine.load(stalled)].map((promise) => promise.then(assert.fail, (error) => error));
+      await engine.ask((host) => { new Uint8Array(host.exports.memory.buffer).fill(nonsense); });
+      const errors = await Promise.all(pending);
+      for (const error of errors) assert.equal(error, errors[0]);
+      assert.ok(isSinterError('Internal', /./)(errors[0]));
+      assert.equal(engine.state, 'dead');
+      assert.ok(engine.events().length <= 256);
+      assert.ok(errors[0].firstFailure.events.length <= 256);
+      const later = await session.run(input).then(assert.fail, (error) => error);
+      assert.deepEqual([later.code, later.echoOf], ['Internal', errors[0].firstFailure.id]);
+      await withEngine({ backend: 'cpu' }, (fresh) => fresh.load(generated('single_gemm.onnx')));
+    }
+  });
+
   test('what is not a model', () => withEngine({ backend: 'cpu' }, async (engine) => {
     const whole = new Uint8Array(readFileSync(generated('single_gemm.onnx')));
     await assert.rejects(engine.load('no-such-file.onnx'), isSinterError('Io', /could not read .*no-such-file\.onnx/));
@@ -276,8 +352,11 @@ describe('many', () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc');
     const held = async () => {
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      collect();
+      // What weak references hold goes with the second collection.
+      for (let i = 0; i < 2; ++i) {
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        collect();
+      }
       const { heapUsed, external, arrayBuffers } = process.memoryUsage();
       return heapUsed + external + arrayBuffers;
     };
@@ -301,9 +380,10 @@ describe('events', () => {
   test('the last 256 are kept, oldest first, with time', () => withEngine({ backend: 'cpu' }, async (engine) => {
     const session = await engine.load(generated('single_gemm.onnx'));
     const early = engine.events();
-    for (const stage of ['fetch', 'parse', 'import', 'pass fuse', 'plan', 'prepare']) {
+    for (const stage of ['fetch module', 'fetch', 'parse', 'import', 'pass fuse', 'plan', 'prepare']) {
       assert.ok(stages(early).some((name) => name.startsWith(stage)), `${stage} among ${stages(early).join(', ')}`);
     }
+    assert.match(early[0].detail, /sinter\.wasm$/);
     assert.match(early.find(({ stage }) => stage === 'fetch').detail, /single_gemm\.onnx$/);
     for (let i = 0; i < 200; ++i) await session.run({ input: new Tensor('float32', [0, 0, 0, 0], [1, 4]) });
     const late = engine.events();
@@ -404,6 +484,7 @@ describe('diagnosis', () => {
     assert.equal(report.versions.target, 'wasm32-wasi');
     assert.equal(report.features.simd, true);
     assert.equal(report.features.operator_cases, true);
+    assert.equal(report.features.webgpu, false);
     assert.equal(report.adapter.available, false);
     assert.match(report.adapter.reason, /navigator\.gpu is missing/);
     assert.deepEqual(Object.keys(report.self_test), ['reference', 'cpu']);
@@ -435,6 +516,13 @@ describe('diagnosis', () => {
     assert.match(page.verdict, /fails on every backend.*web page/);
     assert.match(page.hint, /raw file/);
     await assert.rejects(doctor({ model: 'no-such-file.onnx' }).then(({ verdict }) => { throw new SinterError('Io', verdict); }), isSinterError('Io', /no-such-file\.onnx/));
+    await assert.rejects(doctor({ operators: ['Gemm', 'Nope'] }), isHelpful('InvalidInput', /no operator 'Nope'/));
+    await assert.rejects(doctor({ operators: ['gemm'] }), (error) => isHelpful('InvalidInput', /no operator 'gemm'/)(error) && /mean Gemm\?/.test(error.hint));
+    assert.deepEqual((await doctor({ operators: [] })).self_test, {});
+    const core = new URL('../dist/sinter.wasm', import.meta.url);
+    for (const call of [(options) => doctor(options), (options) => compareRuns(GEMM, {}, {}, {}, options)]) {
+      await assert.rejects(call({ wasmUrl: core }), isHelpful('InvalidInput', /sinter\.wasm is not the module for diagnosis/));
+    }
     await assert.rejects(doctor({ models: GEMM }), isHelpful('InvalidInput', /doctor has no option 'models'/));
     await assert.rejects(doctor({ signal: AbortSignal.abort(), model: GEMM }), isSinterError('Cancelled', /cancelled/));
   });
@@ -458,6 +546,41 @@ describe('diagnosis', () => {
     assert.match(failing.failure, /injected/);
   });
 
+  test('the report of bisect holds all that it takes to see the same again', async () => {
+    const model = fashion('squeezenet1_1_fashion.onnx');
+    const session = await withEngine({ backend: 'cpu' }, async (engine) => (await engine.load(model)).inputs);
+    const input = new Tensor('float32', new Float32Array(3 * 224 * 224).fill(0.5), [1, 3, 224, 224]);
+    const { nodes } = await compareRuns(model, 'backend=cpu', 'backend=cpu');
+    const inject = `${nodes[8].node}=wrong`;
+    const options = { inject, seed: 7, rtol: 0.002, atol: 0.0003, dims: { [session[0].shape[0]]: 1 } };
+    const { repro } = await bisect(model, 'backend=cpu', { backend: 'cpu', fusion: false }, { [session[0].name]: input }, options);
+    const report = new TextDecoder().decode(repro['report.md']);
+    const flags = `--seed 7 --rtol 0.002 --atol 0.0003`;
+    assert.ok(report.includes(`sinter bisect ${model} --good backend=cpu --bad backend=cpu,fusion=off --inject `), report);
+    assert.ok(report.includes(`--input ${session[0].name}=${session[0].name}.npy --dim ${session[0].shape[0]}=1 ${flags}`), report);
+    assert.match(report, /sinter test \. --backend cpu --fusion off --inject .* --rtol 0\.002 --atol 0\.0003 {2}# fails/);
+    // The code in the report is a module that finds the same.
+    const source = report.match(/```js\n([^]*?)```/)[1];
+    const { mkdtempSync, writeFileSync, rmSync } = await import('node:fs');
+    const { tmpdir } = await import('node:os');
+    const { spawnSync } = await import('node:child_process');
+    const folder = mkdtempSync(`${tmpdir()}/report-`);
+    try {
+      for (const name of [`${session[0].name}.npy`]) writeFileSync(`${folder}/${name}`, repro[name]);
+      const read = readNpy(`${folder}/${session[0].name}.npy`);
+      assert.deepEqual([read.dtype, read.shape, read.data], ['float32', input.shape, await input.data()]);
+      const dist = new URL('../dist/', import.meta.url).href;
+      // Node's fetch reads no files.
+      const reading = "import { readFile } from 'node:fs/promises'; globalThis.fetch = async (path) => new Response(await readFile(path));\n";
+      writeFileSync(`${folder}/again.mjs`, reading + source.replace("'sinter'", `'${dist}sinter.js'`).replace("'sinter/diag'", `'${dist}diag.js'`));
+      const { status, stdout, stderr } = spawnSync(process.execPath, ['again.mjs'], { cwd: folder, encoding: 'utf8', timeout: 120000 });
+      assert.deepEqual([status, stderr], [0, '']);
+      assert.ok(stdout.includes(`node ${nodes[8].node}`), stdout);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   test('what is asked wrongly is said', async () => {
     for (const [args, code, message] of [
       [[GEMM, { backend: 'gpu' }, {}], 'InvalidInput', /backend cannot be 'gpu'/], [[GEMM, 'backend', {}], 'InvalidInput', /has no '='/],
@@ -479,6 +602,13 @@ describe('the package', () => {
     const mine = source.match(/const enum Op \{([^}]*)\}/)[1].split(',').map((item) => item.trim().split(' ')[0]).filter(Boolean);
     assert.deepEqual(mine.map((name, i) => [name, i + 1]), theirs);
     assert.match(source, /const enum Op \{\s*CreateBuffer = 1,/);
+  });
+
+  test('a device opened ahead is the one that the engine asks for', () => {
+    const engine = readFileSync(new URL('../../engine/runtime/engine.cc', import.meta.url), 'utf8');
+    const source = readFileSync(new URL('../src/gpu.ts', import.meta.url), 'utf8');
+    assert.equal(Number(engine.match(/kMaxBinding = (\w+);/)[1]), Number(source.match(/BINDING_BYTES = (\w+);/)[1]));
+    assert.equal(2 ** engine.match(/kMaxBuffer = uint64_t\{1\} << (\d+);/)[1], 2 ** source.match(/BUFFER_BYTES = 2 \*\* (\d+);/)[1]);
   });
 
   test('the module imports almost nothing', async () => {
