@@ -45,14 +45,56 @@ Json fields(const std::vector<codegen::Emitted::Field>& list) {
   return out;
 }
 
-Result<> write(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.close();
-  if (!file)
-    return fail(Code::Io, StrCat("cannot write '", path.string(), "': ", std::strerror(errno)), "check the path");
-  return {};
-}
+/// All files or none: each is written beside its place and put there once all of them are complete.
+class Writer {
+ public:
+  explicit Writer(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  Writer(const Writer&) = delete;
+  ~Writer() {
+    std::error_code ignored;
+    for (const auto& [part, path] : parts_) std::filesystem::remove(part, ignored);
+    if (made_folder_) std::filesystem::remove(folder_, ignored);  // only where it is empty
+  }
+
+  Result<> open() {
+    std::error_code error;
+    made_folder_ = std::filesystem::create_directories(folder_, error);
+    if (!error) return {};
+    return fail(Code::Io, StrCat("cannot make the folder '", folder_.string(), "': ", error.message()),
+                "check the path");
+  }
+
+  Result<> write(const std::string& name, const std::string& text) {
+    const std::filesystem::path path = folder_ / name, part = folder_ / StrCat(".", name, ".part");
+    parts_.emplace_back(part, path);
+    std::ofstream file(part, std::ios::binary);
+    file.write(text.data(), static_cast<std::streamsize>(text.size()));
+    file.close();
+    if (!file) return failed(path, std::strerror(errno));
+    return {};
+  }
+
+  Result<> finish() {
+    for (const auto& [part, path] : parts_) {
+      if (std::filesystem::is_directory(path)) return failed(path, "a folder has that name");
+    }
+    for (const auto& [part, path] : parts_) {
+      std::error_code error;
+      std::filesystem::rename(part, path, error);
+      if (error) return failed(path, error.message());
+    }
+    return {};
+  }
+
+ private:
+  static std::unexpected<Error> failed(const std::filesystem::path& path, std::string_view why) {
+    return fail(Code::Io, StrCat("cannot write '", path.string(), "': ", why), "check the path");
+  }
+
+  std::filesystem::path folder_;
+  bool made_folder_ = false;
+  std::vector<std::pair<std::filesystem::path, std::filesystem::path>> parts_;
+};
 
 Result<codegen::Emitted> generate(const Options& options, const std::string& name) {
   const ModelFile file = SINTER_TRY(open_model_file(options.model));
@@ -70,16 +112,14 @@ Result<Outcome> compile(const Options& options) {
   if (!emitted) {
     return std::unexpected(std::move(emitted).error().with_context(StrCat("compiling '", options.model, "'")));
   }
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return fail(Code::Io, StrCat("cannot make the folder '", options.folder, "': ", error.message()), "check the path");
-  }
+  Writer writer(folder);
+  SINTER_CHECK_OK(writer.open());
   Json files = Json::array();
   for (const auto& file : emitted->files) {
-    SINTER_CHECK_OK(write(folder / file.name, file.text));
+    SINTER_CHECK_OK(writer.write(file.name, file.text));
     files.push_back((folder / file.name).string());
   }
+  SINTER_CHECK_OK(writer.finish());
   Outcome outcome{{{"files", files},
                    {"classes", emitted->classes},
                    {"parameters", emitted->parameters},

@@ -5,12 +5,8 @@ with what the engine gives for the ONNX file on the same backend: every bit must
 
 A sample of the node tests with every operator in it; --all takes all of them.
 """
-import concurrent.futures
-import json
 import os
 import shutil
-import struct
-import subprocess
 import sys
 import unittest
 from pathlib import Path
@@ -20,36 +16,13 @@ import onnx
 from onnx import numpy_helper
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests/node_tests"))
+sys.path[:0] = [str(ROOT / "tests/node_tests"), str(ROOT / "tests/codegen")]
 import run as node_tests  # noqa: E402
+from programs import LIBRARIES, SINTER, Program, backends, flags_for, fresh, run, write_tensors  # noqa: E402
 
-SINTER = ROOT / "build/native/sinter"
 OUT = ROOT / "build/codegen"
 ALL = "--all" in sys.argv
 STRIDE = 12  # one node test in so many, beside the first of each operator
-PER_FILE = 25
-FLAGS = ["-std=c++23", "-O0", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{ROOT / 'build/native/include'}", f"-I{OUT}",
-         f"-I{ROOT / 'tests/codegen'}", f'-DSINTER_MODEL_FOLDER="{OUT}"']
-
-
-def run(*command, check=True):
-    done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if check and done.returncode:
-        raise AssertionError(f"{' '.join(map(str, command))}: exit {done.returncode}\n{done.stdout[-3000:]}")
-    return done
-
-
-def compile_model(model, name, *options):
-    done = subprocess.run([SINTER, "compile", model, "-o", OUT, "--name", name, "--json", *options], stdout=subprocess.PIPE, text=True)
-    return done.returncode, json.loads(done.stdout)
-
-
-def write_inputs(path, arrays):
-    with open(path, "wb") as file:
-        for array in arrays:
-            dtype = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-            file.write(struct.pack(f"<II{array.ndim}q", dtype, array.ndim, *array.shape))
-            file.write(np.ascontiguousarray(array).tobytes())
 
 
 def random_inputs(path):
@@ -63,19 +36,6 @@ def random_inputs(path):
         shape = [dim.dim_value or 1 for dim in kind.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
         yield (random.standard_normal(shape) * 3).astype(dtype)
-
-
-def case_text(name, model, answer):
-    """The C++ of one case: the generated model with its inputs and outputs as lists."""
-    sets = "".join(f"  in.{field['field']} = std::move(inputs[{i}]);\n" for i, field in enumerate(answer["inputs"]))
-    gets = "".join(f"  list.push_back(out->{field['field']});\n" for field in answer["outputs"])
-    function = (f"static sinter::Task<driver::Tensors> run_{name}(sinter::Engine engine, driver::Tensors inputs) {{\n"
-                f"  auto model = co_await {name}::Model::create(engine);\n"
-                f"  if (!model) co_return std::unexpected(model.error());\n  {name}::Model::Inputs in;\n{sets}"
-                f"  (void)inputs;\n  auto out = co_await model->forward(std::move(in));\n"
-                f"  if (!out) co_return std::unexpected(out.error());\n  driver::Tensors list;\n{gets}  co_return list;\n}}\n")
-    row = f'    {{"{name}", "{model}", "{OUT / (name + ".in")}", run_{name}}},\n'
-    return function, row
 
 
 def chosen_node_tests():
@@ -94,89 +54,27 @@ def chosen_node_tests():
     return chosen
 
 
-class Program:
-    """One program of many generated models."""
-
-    def __init__(self, name):
-        self.name, self.parts, self.count = name, [[]], 0
-
-    def add(self, case, model, answer, source):
-        if len(self.parts[-1]) == PER_FILE:
-            self.parts.append([])
-        self.parts[-1].append((case, model, answer, source))
-        self.count += 1
-
-    def write(self):
-        lists, sources = "", []
-        for index, part in enumerate(self.parts):
-            text, rows = '#include "driver.h"\n', ""
-            for case, model, answer, source in part:
-                function, row = case_text(case, model, answer)
-                text += f'#include "{source}"\n{function}'
-                rows += row
-            array = f"{self.name}_{index}"
-            text += (f"extern const std::vector<driver::Case> {array};\n"
-                     f"const std::vector<driver::Case> {array} = {{\n{rows}}};\n")
-            lists += f"extern const std::vector<driver::Case> {array};\n"
-            sources.append(OUT / f"{array}.cc")
-            sources[-1].write_text(text)
-        loops = "".join(
-            f"  for (const auto& one : {self.name}_{i}) {{\n    const auto problem = driver::check(engine, one);\n"
-            f'    if (!problem.empty()) std::printf("FAILED %s: %s\\n", one.name, problem.c_str());\n    failed += !problem.empty();\n'
-            f"    ++count;\n  }}\n" for i in range(len(self.parts)))
-        main = OUT / f"{self.name}_main.cc"
-        main.write_text(f'#include "driver.h"\n{lists}int main(int, char** argv) {{\n'
-                        f"  const auto engine = driver::make_engine(argv[1]);\n  int failed = 0, count = 0;\n{loops}"
-                        f'  std::printf("%d of %d equal\\n", count - failed, count);\n  return failed != 0;\n}}\n')
-        return [*sources, main]
-
-    def build(self, compiler, sources):
-        objects = [source.with_suffix(f".{compiler}.o") for source in sources]
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda pair: run(compiler, *FLAGS, "-c", pair[0], "-o", pair[1]), zip(sources, objects)))
-        program = OUT / f"{self.name}-{compiler}"
-        run(compiler, *objects, "-o", program, ROOT / "build/native/libsinter.a", "-lhwy", "-pthread", "-ldl")
-        return program
-
-
-def backends():
-    return ["reference", "cpu"] + (["webgpu"] if "SINTER_TEST_ADAPTER" in os.environ else [])
-
-
 class Codegen(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        shutil.rmtree(OUT, ignore_errors=True)
-        OUT.mkdir(parents=True)
-
-    def check(self, program, compilers, names):
-        sources = program.write()
-        for compiler in compilers:
-            executable = program.build(compiler, sources)
-            for backend in names:
-                with self.subTest(compiler=compiler, backend=backend):
-                    done = run(executable, backend, check=False)
-                    self.assertEqual(done.returncode, 0, done.stdout[-4000:])
-                    self.assertIn(f"{program.count} of {program.count} equal", done.stdout)
-                    print(f"{program.name}: {compiler}, {backend}: {done.stdout.strip()}", flush=True)
+        fresh(OUT)
 
     def test_node_tests(self):
-        program = Program("nodes")
+        program = Program(OUT, "nodes")
         for name, path in chosen_node_tests():
-            code, answer = compile_model(path / "model.onnx", name)
+            code, answer = program.generate(path / "model.onnx", name)
             self.assertEqual(code, 0, f"{name}: {answer}")
             given = []
             for i in range(len(answer["inputs"])):
                 tensor = onnx.TensorProto()
                 tensor.ParseFromString((path / f"test_data_set_0/input_{i}.pb").read_bytes())
                 given.append(numpy_helper.to_array(tensor))
-            write_inputs(OUT / f"{name}.in", given)
-            program.add(name, path / "model.onnx", answer, f"{name}.cpp")
+            program.add(name, path / "model.onnx", answer, [given])
         self.assertGreaterEqual(program.count, 150)
-        self.check(program, ["clang++-19"], backends())
+        program.check(self, ["clang++-19"], backends())
 
     def test_models(self):
-        program = Program("models")
+        program = Program(OUT, "models")
         models = sorted((ROOT / "models/fashion").glob("*.onnx")) + sorted((ROOT / "models/generated").glob("*.onnx"))
         shared = Path(os.environ.get("SINTER_SHARED", ROOT.parent / "shared")) / "models/onnx"
         models += sorted(shared.glob("*.onnx"))
@@ -184,17 +82,16 @@ class Codegen(unittest.TestCase):
             name = "model_" + "".join(c if c.isalnum() else "_" for c in model.stem).lower().strip("_")
             while "__" in name:
                 name = name.replace("__", "_")
-            code, answer = compile_model(model, name)
+            code, answer = program.generate(model, name)
             if code == 3 and answer["error"]["code"] == "Unsupported":
                 loads = run(SINTER, "inspect", model, "--backend", "cpu", "--json", check=False)
                 self.assertIn('"supported": false', loads.stdout, f"{model.name} runs, but is not compiled: {answer}")
                 self.assertFalse((OUT / f"{name}.hpp").exists())
                 continue
             self.assertEqual(code, 0, f"{model.name}: {answer}")
-            write_inputs(OUT / f"{name}.in", random_inputs(model))
-            program.add(name, model, answer, f"{name}.cpp")
+            program.add(name, model, answer, [list(random_inputs(model))])
         self.assertGreaterEqual(program.count, 2)
-        self.check(program, ["g++-12", "clang++-19"], backends() if ALL else ["cpu", *backends()[2:]])
+        program.check(self, ["g++-12", "clang++-19"], backends() if ALL else ["cpu", *backends()[2:]])
 
 
 KEPT = ROOT / "tests/codegen/kept"
@@ -231,10 +128,9 @@ class Lock(unittest.TestCase):
 
     def build(self, code):
         (self.folder / "main.cc").write_text(MAIN)
-        write_inputs(self.folder / "in", [np.load(KEPT / "small.input.npy")])
-        flags = [flag for flag in FLAGS if "SINTER_MODEL_FOLDER" not in flag]
-        return run("clang++-19", *flags, f"-I{code}", f'-DSINTER_MODEL_FOLDER="{code}"', self.folder / "main.cc", code / "small.cpp",
-                   "-o", self.folder / "main", ROOT / "build/native/libsinter.a", "-lhwy", "-pthread", "-ldl", check=False)
+        write_tensors(self.folder / "in", [np.load(KEPT / "small.input.npy")])
+        return run("clang++-19", *flags_for(code), self.folder / "main.cc", code / "small.cpp", "-o", self.folder / "main",
+                   *LIBRARIES, check=False)
 
     def copy(self):
         return Path(shutil.copytree(KEPT / "0.1.0", self.folder / "code"))
@@ -305,6 +201,28 @@ class Lock(unittest.TestCase):
         for name in ["first", "second"]:
             self.assertIn(f"'{name}'", done.stdout)
         self.assertFalse((self.folder / "out").exists())
+
+
+    def test_what_planning_refuses_is_listed_too(self):
+        node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+        graph = onnx.helper.make_graph(
+            [node("NonZero", ["x"], ["a"], name="where_x"), node("Relu", ["x"], ["r"]), node("NonZero", ["r"], ["b"], name="where_r")],
+            "refused", [info("x", 1, [3, 128, 128])], [info("a", 7, [3, None]), info("b", 7, [3, None])])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+        onnx.save(model, self.folder / "refused.onnx")
+        done = run(SINTER, "compile", self.folder / "refused.onnx", "-o", self.folder / "out", "--json", check=False)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        for name in ["where_x", "where_r"]:
+            self.assertIn(f"'{name}'", done.stdout)
+        self.assertFalse((self.folder / "out").exists())
+
+    def test_a_failed_write_leaves_no_file(self):
+        out = self.folder / "out"
+        (out / "small.weights").mkdir(parents=True)  # the third file cannot be put there
+        done = run(SINTER, "compile", KEPT / "small.onnx", "-o", out, "--json", check=False)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("small.weights", done.stdout)
+        self.assertEqual([path.name for path in out.iterdir()], ["small.weights"])
 
 
 class Operators(unittest.TestCase):

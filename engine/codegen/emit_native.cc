@@ -11,6 +11,7 @@
 #include "engine/base/str.h"
 #include "engine/codegen/literals.h"
 #include "engine/codegen/modules.h"
+#include "engine/codegen/refusals.h"
 #include "engine/codegen/signature.h"
 #include "engine/codegen/weights_file.h"
 #include "include/sinter/lock.hpp"
@@ -57,8 +58,8 @@ class Emitter {
 
   Result<Emitted> run() {
     root_ = SINTER_TRY(find_modules(graph_));
+    SINTER_CHECK_OK(check_expressible(graph_, root_));
     collect(root_);
-    SINTER_CHECK_OK(check());
     lock();
     fields(graph_.inputs, out_.inputs);
     fields(graph_.outputs, out_.outputs);
@@ -101,32 +102,6 @@ class Emitter {
     if (!is_output && inline_constant(value.constant)) return;
     stored_.insert(id);
     file_.weights.push_back({value.name, value.constant});
-  }
-
-  Result<> check() const {
-    std::string problems;
-    size_t count = 0;
-    const auto add = [&](const Module& module, auto&& self) -> void {
-      for (const Module::Part& part : module.parts) {
-        if (part.is_child()) {
-          self(module.children[part.child], self);
-          continue;
-        }
-        const Node& node = graph_.nodes[part.node];
-        std::string problem;
-        if (!node.op->domain.empty() || !find_signature(node.op->name)) {
-          problem = "has no function in the C++ tensor API";
-        }
-        for (const auto& [name, value] : node.attrs) {
-          if (!attribute_literal(value)) problem = StrCat("attribute '", name, "' has no form in C++");
-        }
-        if (problem.empty()) continue;
-        StrAppend(problems, StrCat(count++ ? "; " : "", "node '", node.name, "' (", node.op->name, "): ", problem));
-      }
-    };
-    add(root_, add);
-    if (count == 0) return {};
-    return fail(Code::Unsupported, problems, "load the ONNX file at run time instead: Engine::load");
   }
 
   void lock() {

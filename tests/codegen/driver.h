@@ -14,12 +14,14 @@
 namespace driver {
 
 using Tensors = std::vector<sinter::HostTensor>;
-using Run = sinter::Task<Tensors> (*)(sinter::Engine engine, Tensors inputs);
+/// Every round's outputs, one after the other.
+using Run = sinter::Task<Tensors> (*)(sinter::Engine engine, std::vector<Tensors> rounds);
 
 struct Case {
   const char* name;
   const char* model;   // path of the ONNX file
   const char* inputs;  // file of the inputs: per tensor dtype u32, rank u32, dims i64, then the bytes
+  size_t rounds;       // equal parts of it, each for one run
   Run run;
 };
 
@@ -43,16 +45,38 @@ inline Tensors read_inputs(const char* path) {
   return tensors;
 }
 
-inline sinter::Task<Tensors> run_session(sinter::Engine engine, std::string model, Tensors inputs) {
+inline void write_outputs(const std::string& path, const Tensors& tensors) {
+  std::ofstream file(path, std::ios::binary);
+  const auto put = [&](const auto* from, size_t count) {
+    file.write(reinterpret_cast<const char*>(from), static_cast<std::streamsize>(count * sizeof *from));
+  };
+  for (const sinter::HostTensor& tensor : tensors) {
+    const unsigned header[] = {static_cast<unsigned>(tensor.dtype()), static_cast<unsigned>(tensor.shape().rank())};
+    put(header, 2);
+    for (const int64_t dim : tensor.shape()) put(&dim, 1);
+    put(tensor.bytes().data(), tensor.bytes().size());
+  }
+}
+
+inline std::vector<Tensors> read_rounds(const Case& one) {
+  const Tensors all = read_inputs(one.inputs);
+  std::vector<Tensors> rounds(one.rounds);
+  for (size_t i = 0; i < all.size(); ++i) rounds[i / (all.size() / one.rounds)].push_back(all[i]);
+  return rounds;
+}
+
+inline sinter::Task<Tensors> run_session(sinter::Engine engine, std::string model, std::vector<Tensors> rounds) {
   auto session = co_await engine.load(std::move(model));
   if (!session) co_return std::unexpected(session.error());
-  std::vector<sinter::NamedTensor> named;
   const auto infos = session->inputs();
-  for (size_t i = 0; i < infos.size(); ++i) named.push_back({infos[i].name, inputs[i]});
-  auto outputs = co_await session->run(std::move(named));
-  if (!outputs) co_return std::unexpected(outputs.error());
   Tensors tensors;
-  for (auto& output : *outputs) tensors.push_back(output.tensor);
+  for (const Tensors& inputs : rounds) {
+    std::vector<sinter::NamedTensor> named;
+    for (size_t i = 0; i < infos.size(); ++i) named.push_back({infos[i].name, inputs[i]});
+    auto outputs = co_await session->run(std::move(named));
+    if (!outputs) co_return std::unexpected(outputs.error());
+    for (auto& output : *outputs) tensors.push_back(output.tensor);
+  }
   co_return tensors;
 }
 
@@ -61,16 +85,18 @@ inline bool same(const sinter::HostTensor& a, const sinter::HostTensor& b) {
          (a.bytes().empty() || std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0);
 }
 
-inline std::string check(const sinter::Engine& engine, const Case& one) {
-  const Tensors inputs = read_inputs(one.inputs);
-  const auto expected = engine.wait(run_session(engine, one.model, inputs));
-  const auto actual = engine.wait(one.run(engine, inputs));
+/// What is wrong, or nothing. The outputs are kept in a file named after that of the inputs.
+inline std::string check(const sinter::Engine& engine, const Case& one, const char* suffix) {
+  const std::vector<Tensors> rounds = read_rounds(one);
+  const auto expected = engine.wait(run_session(engine, one.model, rounds));
+  const auto actual = engine.wait(one.run(engine, rounds));
   if (!expected) return "the ONNX file: " + sinter::to_string(expected.error());
   if (!actual) return sinter::to_string(actual.error());
   if (expected->size() != actual->size()) return "another number of outputs";
   for (size_t i = 0; i < actual->size(); ++i) {
     if (!same((*expected)[i], (*actual)[i])) return "output " + std::to_string(i) + " differs";
   }
+  write_outputs(one.inputs + std::string(suffix), *actual);
   return {};
 }
 
