@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // sinter bench MODEL
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "cli/inputs.h"
@@ -11,6 +15,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/str.h"
 #include "engine/diag/profile.h"
+#include "engine/diag/roofline.h"
 
 namespace sinter::cli {
 namespace {
@@ -21,6 +26,7 @@ struct Options {
   size_t runs = 20, warmup = 3;
   int64_t batch = 0;
   bool profile = false;
+  std::string svg;
 };
 
 /// The symbol that is the first dimension of the first input.
@@ -53,43 +59,80 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[below] + (sorted[above] - sorted[below]) * (at - static_cast<double>(below));
 }
 
-Json node_rows(const Session& session, const diag::Profile& profile) {
-  Json rows = Json::array();
+/// The steps that stand for nodes, with their times.
+std::vector<diag::RooflineStep> rows_of(const Session& session, const diag::Profile& profile) {
+  std::vector<diag::RooflineStep> rows;
   const auto plan = session.plan();
   if (!plan) return rows;
+  const std::vector<diag::StepCost> costs = diag::costs_of(*plan);
   for (size_t i = 0; i < plan->steps.size(); ++i) {
     const plan::Step& step = plan->steps[i];
     if (step.node == kNone) continue;
     const Node& node = session.graph().nodes[step.node];
-    const bool device = step.kind == plan::Step::Kind::dispatch;
-    std::string kernel = device             ? step.kernel.name
-                         : step.host_kernel ? std::string(step.host_kernel->name)
-                                            : std::string("reference");
-    rows.push_back({{"node", node.name},
-                    {"op", node.op->name},
-                    {"on", device ? "webgpu" : "cpu"},
-                    {"kernel", kernel},
-                    {"ms", profile.ms_of(i)},
-                    {"nodes", node.origins}});
+    diag::RooflineStep row{
+        .node = node.name, .op = std::string(node.op->name), .ms = profile.ms_of(i), .cost = costs[i]};
+    row.on = step.kind == plan::Step::Kind::dispatch ? "webgpu" : "cpu";
+    row.kernel = step.kind == plan::Step::Kind::dispatch ? step.kernel.name
+                 : step.host_kernel                      ? std::string(step.host_kernel->name)
+                                                         : std::string("reference");
+    row.nodes = node.origins;
+    rows.push_back(std::move(row));
   }
   return rows;
 }
 
-/// Slowest first.
-void print_rows(const Json& rows, std::string_view how) {
-  double sum = 0;
-  std::vector<const Json*> sorted;
-  for (const Json& row : rows) {
-    sum += row["ms"].get<double>();
-    sorted.push_back(&row);
+// Amount per millisecond in units of 1e9 per second; 0 where no time was measured.
+double per_second(double amount, double ms) { return ms > 0 ? amount / ms * 1e-6 : 0; }
+double percent(const diag::Ceilings& ceilings, const diag::RooflineStep& row) {
+  return row.ms > 0 ? 100 * ceilings.best_ms(row.cost) / row.ms : 0;
+}
+
+Json to_json(const diag::Ceilings& ceilings) {
+  Json sets = Json::array();
+  for (const auto& at : ceilings.bandwidth) sets.push_back({{"bytes", at.bytes}, {"gb_per_s", at.gb_per_s}});
+  return {{"of", ceilings.of},
+          {"gflop_per_s", ceilings.gflop_per_s},
+          {"bandwidth", sets},
+          {"dispatch_ms", ceilings.dispatch_ms}};
+}
+
+Json to_json(const std::vector<diag::RooflineStep>& rows, const diag::Ceilings& ceilings) {
+  Json nodes = Json::array();
+  for (const diag::RooflineStep& row : rows) {
+    nodes.push_back({{"node", row.node},
+                     {"op", row.op},
+                     {"on", row.on},
+                     {"kernel", row.kernel},
+                     {"ms", row.ms},
+                     {"flops", row.cost.flops},
+                     {"bytes", row.cost.bytes},
+                     {"gflop_per_s", per_second(row.cost.flops, row.ms)},
+                     {"gb_per_s", per_second(row.cost.bytes, row.ms)},
+                     {"percent_of_ceiling", percent(ceilings, row)},
+                     {"nodes", row.nodes}});
   }
-  std::ranges::sort(sorted, std::ranges::greater(), [](const Json* row) { return (*row)["ms"].get<double>(); });
+  return nodes;
+}
+
+/// Slowest first.
+void print_rows(std::vector<diag::RooflineStep> rows, const diag::Ceilings& ceilings, std::string_view how) {
+  double sum = 0, best = 0;
+  for (const diag::RooflineStep& row : rows) {
+    sum += row.ms;
+    best += ceilings.best_ms(row.cost);
+  }
+  std::ranges::sort(rows, std::ranges::greater(), &diag::RooflineStep::ms);
   std::printf("  steps: %.3f ms together%s%s\n", sum, how.empty() ? "" : ", measured by ", std::string(how).c_str());
-  for (const Json* row : sorted) {
-    const double ms = (*row)["ms"].get<double>();
-    std::printf("  %9.3f ms %5.1f%%  %-6s %-40s %s (%s)\n", ms, sum > 0 ? 100 * ms / sum : 0.0,
-                (*row)["on"].get<std::string>().c_str(), (*row)["kernel"].get<std::string>().c_str(),
-                (*row)["node"].get<std::string>().c_str(), (*row)["op"].get<std::string>().c_str());
+  std::printf("  ceilings of %s: %.1f GFLOP/s", ceilings.of.c_str(), ceilings.gflop_per_s);
+  for (const auto& at : ceilings.bandwidth) std::printf("; %.1f GB/s from %g MiB", at.gb_per_s, at.bytes / (1 << 20));
+  if (ceilings.dispatch_ms > 0) std::printf("; an empty dispatch %.1f us", ceilings.dispatch_ms * 1000);
+  std::printf("\n  at these ceilings the steps would take %.3f ms (%.0f %%)\n", best, sum > 0 ? 100 * best / sum : 0.0);
+  std::printf("  %12s %6s %9s %9s %8s\n", "time", "share", "GFLOP/s", "GB/s", "ceiling");
+  for (const diag::RooflineStep& row : rows) {
+    std::printf("  %9.3f ms %5.1f%% %9.1f %9.1f %7.0f%%  %-6s %-40s %s (%s)\n", row.ms,
+                sum > 0 ? 100 * row.ms / sum : 0.0, per_second(row.cost.flops, row.ms),
+                per_second(row.cost.bytes, row.ms), percent(ceilings, row), row.on.c_str(), row.kernel.c_str(),
+                row.node.c_str(), row.op.c_str());
   }
 }
 
@@ -102,6 +145,26 @@ Result<std::shared_ptr<diag::Profile>> profile_runs(const Options& options, Runn
     SINTER_TRY(runner.wait(session.run(inputs, {.cancel = runner.cancel(), .profile = profile})));
   }
   return profile;
+}
+
+/// Of the device where the plan has steps on one, otherwise of the cores.
+Result<diag::Ceilings> measure_ceilings(const Options& options, Runner& runner, const Session& session) {
+  if (!options.profile) return diag::Ceilings();
+  const auto plan = session.plan();
+  const auto& pipelines = runner.engine().pipelines();
+  if (!plan || plan->dispatches() == 0 || !pipelines) return diag::cpu_ceilings(runner.engine().pool());
+  return runner.wait(diag::device_ceilings(pipelines));
+}
+
+Result<> write_roofline(const Options& options, const std::vector<diag::RooflineStep>& rows,
+                        const diag::Ceilings& ceilings) {
+  if (options.svg.empty()) return {};
+  std::ofstream file(options.svg, std::ios::binary);
+  file << diag::roofline_svg(rows, ceilings, std::filesystem::path(options.model).filename().string());
+  file.close();
+  if (file) return {};
+  return fail(Code::Io, StrCat("cannot write '", options.svg, "': ", std::strerror(errno)),
+              "check the folder and the free space");
 }
 
 Result<Outcome> bench(const Options& options) {
@@ -136,8 +199,10 @@ Result<Outcome> bench(const Options& options) {
         report.pipelines);
   }
   const auto profile = SINTER_TRY(profile_runs(options, *runner, *session, inputs));
-  Json nodes = options.profile ? node_rows(*session, *profile) : Json::array();
-  if (options.profile && !options.common.json) print_rows(nodes, profile->how());
+  const diag::Ceilings ceilings = SINTER_TRY(measure_ceilings(options, *runner, *session));
+  const auto rows = options.profile ? rows_of(*session, *profile) : std::vector<diag::RooflineStep>();
+  SINTER_CHECK_OK(write_roofline(options, rows, ceilings));
+  if (options.profile && !options.common.json) print_rows(rows, ceilings, profile->how());
   return Outcome{{{"model", options.model},
                   {"backend", plan::name_of(report.backend)},
                   {"load_ms", report.load_ms},
@@ -147,7 +212,8 @@ Result<Outcome> bench(const Options& options) {
                   {"peak_bytes", report.peak_bytes},
                   {"dispatches", report.dispatches},
                   {"pipelines", report.pipelines},
-                  {"nodes", nodes},
+                  {"nodes", to_json(rows, ceilings)},
+                  {"ceilings", options.profile ? to_json(ceilings) : Json()},
                   {"profiled_by", options.profile ? Json(profile->how()) : Json()}}};
 }
 
@@ -162,7 +228,9 @@ Verb add_bench(CLI::App& app) {
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
   verb->add_option("--batch", options->batch, "size of the first dimension")->check(CLI::Range(1, 1 << 20));
-  verb->add_flag("--profile", options->profile, "the time of each step, from runs of their own");
+  CLI::Option* profile = verb->add_flag("--profile", options->profile,
+                                        "the time of each step, from runs of their own, beside the machine's ceilings");
+  verb->add_option("--svg", options->svg, "write a roofline plot of the steps")->type_name("FILE")->needs(profile);
   add_common(*verb, options->common);
   return {verb, [options] { return bench(*options); }, [options] { return options->common.json; }};
 }

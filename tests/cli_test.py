@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+import xml.etree.ElementTree
 
 import numpy as np
 import onnx
@@ -466,6 +467,15 @@ class Bench(CliTest):
         self.assertTrue(any(row["op"] == "Conv" for row in document["nodes"]))
         for key in ("model", "load_ms", "prepare_ms", "first_ms", "dispatches", "pipelines"):
             self.assertIn(key, document)
+        self.assertGreater(document["ceilings"]["gflop_per_s"], 0)
+        conv = next(row for row in document["nodes"] if row["op"] == "Conv")
+        self.assertAlmostEqual(conv["gflop_per_s"], conv["flops"] / conv["ms"] * 1e-6, delta=1e-3 * conv["gflop_per_s"])
+
+    def test_roofline(self):
+        plot = self.folder / "roofline.svg"
+        self.document("bench", MODEL, "--backend", "cpu", "--runs", "2", "--warmup", "0", "--profile", "--svg", plot)
+        nodes = {dot.text for dot in xml.etree.ElementTree.parse(plot).iter("{http://www.w3.org/2000/svg}title")}
+        self.assertTrue(any("(Conv, " in text and text.endswith("% of the ceiling") for text in nodes), nodes)
 
     def test_batch(self):
         self.document("bench", MODEL, "--backend", "cpu", "--runs", "1", "--warmup", "0", "--batch", "2")

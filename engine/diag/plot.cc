@@ -5,46 +5,21 @@
 #include <cmath>
 
 #include "engine/base/str.h"
+#include "engine/diag/svg.h"
 
 namespace sinter::diag {
 namespace {
 
+using svg::escaped, svg::place, svg::rounded;
+
 constexpr double kNames = 380, kPlot = 520, kRight = 110, kTop = 84, kRow = 15, kBottom = 30;
 constexpr size_t kLabelLength = 53;  // characters of a node's name and operator that fit
-
-// One decimal is enough for a coordinate.
-std::string place(double value) { return StrCat(std::round(value * 10) / 10); }
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (c == '"') {
-      out += "&quot;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
 
 // A name's end tells more than its beginning.
 std::string label_of(const NodeRow& row) {
   const size_t room = kLabelLength - std::min(kLabelLength - 10, row.op.size() + 1);
   const std::string& name = row.node;
   return StrCat(name.size() <= room ? name : StrCat("…", name.substr(name.size() - room + 1)), " ", row.op);
-}
-
-// Three significant digits: "1.23e-5", "0.0123".
-std::string rounded(double value) {
-  if (value == 0 || !std::isfinite(value)) return StrCat(value);
-  const double unit = std::pow(10.0, std::floor(std::log10(std::abs(value))) - 2);
-  return StrCat(static_cast<float>(std::round(value / unit) * unit));
 }
 
 class Plot {
@@ -65,10 +40,7 @@ class Plot {
 
   std::string draw() {
     const double width = kNames + kPlot + kRight, height = kTop + kRow * static_cast<double>(rows_.size()) + kBottom;
-    out_ = StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", place(width), " ", place(height),
-                  "\" width=\"", place(width), "\" height=\"", place(height),
-                  "\" font-family=\"ui-monospace, Menlo, Consolas, monospace\" font-size=\"11\">\n",
-                  "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
+    out_ = svg::open(width, height);
     text(12, 22, title_, "font-size=\"14\" font-weight=\"bold\"");
     const std::string verdict = result_.first ? StrCat("first difference: ", result_.first->node, " (",
                                                        result_.first->op, ") at [", StrJoin(result_.first->index, ","),
@@ -86,8 +58,7 @@ class Plot {
 
  private:
   void text(double x, double y, std::string_view content, std::string_view style) {
-    StrAppend(out_,
-              StrCat("<text x=\"", place(x), "\" y=\"", place(y), "\" ", style, ">", escaped(content), "</text>\n"));
+    StrAppend(out_, svg::text(x, y, content, style));
   }
 
   void legend() {
@@ -108,8 +79,7 @@ class Plot {
     const double end = height - kBottom;
     const int step = high_ - low_ > 10 ? 2 : 1;
     const auto tick = [&](double x, std::string_view label) {
-      StrAppend(out_, StrCat("<line x1=\"", place(x), "\" y1=\"", place(kTop - 4), "\" x2=\"", place(x), "\" y2=\"",
-                             place(end), "\" stroke=\"#ddd\"/>\n"));
+      StrAppend(out_, svg::line(x, kTop - 4, x, end, "stroke=\"#ddd\""));
       text(x, kTop - 8, label, "text-anchor=\"middle\" fill=\"#555\"");
       text(x, end + 16, label, "text-anchor=\"middle\" fill=\"#555\"");
     };

@@ -39,15 +39,16 @@ class Submits {
 }  // namespace
 
 double Profile::ms_of(size_t step) const {
-  const size_t runs = runs_of(step);
-  return runs ? steps_[step].ms / static_cast<double>(runs) : 0;
+  if (runs_of(step) == 0) return 0;
+  std::vector<double> times = steps_[step];
+  std::ranges::sort(times);
+  return (times[(times.size() - 1) / 2] + times[times.size() / 2]) / 2;
 }
 
 void Profile::add(size_t step, double ms) {
   if (step == kNone) return;  // a copy that belongs to no step
   if (step >= steps_.size()) steps_.resize(step + 1);
-  steps_[step].ms += ms;
-  ++steps_[step].runs;
+  steps_[step].push_back(ms);
 }
 
 void Profile::after_step(size_t index, const plan::Step&, std::span<const Tensor>, double ms) { add(index, ms); }

@@ -10,11 +10,11 @@
 
 namespace sinter::diag {
 
-/// Give the same one to several runs of a session: times are averages over them.
+/// Give the same one to several runs of a session: times are medians over them.
 class Profile final : public StepProfile {
  public:
   double ms_of(size_t step) const;
-  size_t runs_of(size_t step) const { return step < steps_.size() ? steps_[step].runs : 0; }
+  size_t runs_of(size_t step) const { return step < steps_.size() ? steps_[step].size() : 0; }
   /// How the device's steps were measured; "" where none ran on one.
   std::string_view how() const { return how_; }
 
@@ -24,14 +24,10 @@ class Profile final : public StepProfile {
              std::span<const uint32_t> steps) override;
 
  private:
-  struct Step {
-    double ms = 0;
-    size_t runs = 0;
-  };
   void add(size_t step, double ms);
   Task<> run_one_by_one(gpu::Device& device, std::span<const gpu::Command> commands, std::span<const uint32_t> steps);
 
-  std::vector<Step> steps_;
+  std::vector<std::vector<double>> steps_;  // milliseconds of each run
   std::string_view how_;
 };
 

@@ -57,12 +57,13 @@ TEST_F(OneByOne, AFailureOfTheDeviceIsTheAnswerAndLeavesNothingBehind) {
   }
 }
 
-TEST(Profile, HostStepsAreAveragedOverRuns) {
+TEST(Profile, AStepsTimeIsTheMedianOfItsRuns) {
   Profile profile;
-  profile.after_step(2, {}, {}, 3);
-  profile.after_step(2, {}, {}, 5);
+  for (const double ms : {3, 500, 5}) profile.after_step(2, {}, {}, ms);
+  for (const double ms : {3, 5}) profile.after_step(3, {}, {}, ms);
   profile.after_host_step(0, 1);
-  EXPECT_EQ(profile.ms_of(2), 4);
+  EXPECT_EQ(profile.ms_of(2), 5);
+  EXPECT_EQ(profile.ms_of(3), 4);
   EXPECT_EQ(profile.ms_of(0), 1);
   EXPECT_EQ(profile.ms_of(1), 0);
   EXPECT_EQ(profile.how(), "");
