@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/ir/graph.h"
 
-#include <unordered_map>
-#include <unordered_set>
+#include <map>
 
 #include "engine/base/str.h"
 
@@ -98,9 +97,9 @@ std::vector<bool> constant_values(const Graph& graph) {
 
 Result<> verify(const Graph& graph) {
   const auto broken = [](std::string text) { return fail(Code::Internal, StrCat("graph invariant broken: ", text)); };
-  std::unordered_set<std::string_view> names;
+  std::map<std::string_view, uint32_t> names;
   for (const Value& value : graph.values) {
-    if (!names.insert(value.name).second) return broken(StrCat("two values are named '", value.name, "'"));
+    if (!names.try_emplace(value.name, 0).second) return broken(StrCat("two values are named '", value.name, "'"));
   }
   std::vector<NodeId> producers(graph.values.size(), kNone);
   for (size_t id = 0; id < graph.nodes.size(); ++id) {
@@ -124,10 +123,9 @@ Result<> verify(const Graph& graph) {
       return broken(StrCat("value '", graph.values[i].name, "' has a wrong producer"));
     }
   }
-  std::unordered_set<ValueId> inputs(graph.inputs.begin(), graph.inputs.end());
-  const auto defined = [&](ValueId id) {
-    return producers[id] != kNone || graph.values[id].constant || inputs.contains(id);
-  };
+  std::vector<bool> given(graph.values.size());
+  for (ValueId input : graph.inputs) given[input] = true;
+  const auto defined = [&](ValueId id) { return producers[id] != kNone || graph.values[id].constant || given[id]; };
   for (const Node& node : graph.nodes) {
     if (node.dead) continue;
     for (ValueId input : node.inputs) {

@@ -2,9 +2,9 @@
 // First half of the import: every value of the model gets its place in the graph, and every name its value.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "engine/base/result.h"
@@ -17,9 +17,9 @@ struct Importing {
   const Model& model;
   const ImportOptions& options;
   Graph graph;
-  std::unordered_map<std::string_view, ValueId> ids;  // the model's names
-  std::vector<uint32_t> producers;                    // by value: index of the model's node, kNone for others
-  std::vector<bool> read;                             // by value: some node or the graph's output list reads it
+  std::map<std::string_view, ValueId> ids;  // the model's names
+  std::vector<uint32_t> producers;          // by value: index of the model's node, kNone for others
+  std::vector<bool> read;                   // by value: some node or the graph's output list reads it
   std::vector<RefusedNode> refused;
 
   /// "node 'conv1' (Conv)" in errors: the node's name, or its first output's where it has none.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 
 #include "engine/base/str.h"
 #include "engine/ops/infer.h"
@@ -455,9 +454,9 @@ size_t Plan::dispatches() const {
 }
 
 size_t Plan::pipelines() const {
-  std::unordered_set<std::string_view> texts;
+  std::map<std::string_view, uint32_t> texts;
   for (const Step& step : steps) {
-    if (step.kind == Step::Kind::dispatch) texts.insert(step.kernel.text);
+    if (step.kind == Step::Kind::dispatch) texts.try_emplace(step.kernel.text, 0);
   }
   return texts.size();
 }
