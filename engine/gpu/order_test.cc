@@ -256,7 +256,7 @@ TEST(CancelTest, TheNextRunWaitsForTheDevice) {
   std::shared_ptr<Prepared> prepared;
   spawn(executor, prepare(pipelines, std::make_shared<DeviceWeights>(device), TinyPlan().plan, source, {}, nullptr),
         [&](auto result) { prepared = *result; });
-  while (executor.drain(), device->poll()) {
+  while (executor.begin_turn(), executor.drain(), device->poll() || !executor.idle()) {
   }
   ASSERT_TRUE(prepared);
 
@@ -277,7 +277,7 @@ TEST(CancelTest, TheNextRunWaitsForTheDevice) {
   EXPECT_EQ(first->error().code, Code::Cancelled);
   EXPECT_EQ(device->pending().size(), 2u) << "the second run must not touch the buffers yet";
   device->set_manual(false);
-  while (executor.drain(), device->poll()) {
+  while (executor.begin_turn(), executor.drain(), device->poll() || !executor.idle()) {
   }
   ASSERT_TRUE(second && *second) << to_string(second->error());
   EXPECT_TRUE(testing::is_expected(**second));
@@ -293,7 +293,7 @@ TEST(QueueTest, EightRunsPassInOrder) {
         prepare(std::make_shared<PipelineCache>(device), std::make_shared<DeviceWeights>(device), TinyPlan().plan,
                 source, {}, nullptr),
         [&](auto result) { prepared = *result; });
-  while (executor.drain(), device->poll()) {
+  while (executor.begin_turn(), executor.drain(), device->poll() || !executor.idle()) {
   }
   std::vector<int> order;
   for (int i = 0; i < 8; ++i) {
@@ -305,7 +305,7 @@ TEST(QueueTest, EightRunsPassInOrder) {
           });
   }
   prepared = nullptr;  // closing during a run: the runs keep what they need
-  while (executor.drain(), device->poll()) {
+  while (executor.begin_turn(), executor.drain(), device->poll() || !executor.idle()) {
   }
   EXPECT_THAT(order, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }

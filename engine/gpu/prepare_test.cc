@@ -88,7 +88,7 @@ TEST_F(PrepareTest, ConcurrentLoadsShareOneCompilation) {
     spawn(executor_, prepare(pipelines_, weights_, TinyPlan().plan, source_, {}, nullptr),
           [&done](Result<std::shared_ptr<Prepared>> prepared) { done += prepared.has_value(); });
   }
-  while (executor_.drain(), device_->poll()) {
+  while (executor_.begin_turn(), executor_.drain(), device_->poll() || !executor_.idle()) {
   }
   EXPECT_EQ(done, 3);
   EXPECT_EQ(pipelines_->compiled(), 2u);
@@ -110,7 +110,7 @@ TEST_F(PrepareTest, AnotherLoadsBadKernelIsNotOurs) {
   ASSERT_EQ(device_->pending()[0], "create_pipelines 2") << "the bad plan's mul and add";
   device_->finish(0, Error{Code::Gpu, "bad kernel", {}, {}});
   device_->set_manual(false);
-  while (executor_.drain(), device_->poll()) {
+  while (executor_.begin_turn(), executor_.drain(), device_->poll() || !executor_.idle()) {
   }
   ASSERT_TRUE(first && second);
   EXPECT_FALSE(*first);
@@ -186,10 +186,12 @@ TEST_F(PrepareTest, NamesTheWeightThatDoesNotFit) {
   spawn(executor_, prepare(pipelines_, weights_, TinyPlan().plan, source_, {}, nullptr),
         [&](auto r) { prepared.emplace(std::move(r)); });
   executor_.drain();
+  executor_.begin_turn();  // the pipelines are under way, the weights follow
+  executor_.drain();
   ASSERT_THAT(device_->pending(), ElementsAre("create_pipelines 2", "pop_error_scope", "pop_error_scope"));
   device_->finish(2, Error{Code::OutOfMemory, "too much", {}, {}});
   device_->set_manual(false);
-  while (executor_.drain(), device_->poll()) {
+  while (executor_.begin_turn(), executor_.drain(), device_->poll() || !executor_.idle()) {
   }
   ASSERT_TRUE(prepared && !*prepared);
   EXPECT_EQ(prepared->error().code, Code::OutOfMemory);

@@ -114,6 +114,7 @@ Task<std::vector<DeviceWeight>> DeviceWeights::upload(const plan::Plan& plan, pl
   std::vector<DeviceWeight> out(plan.weights.size());
   std::vector<size_t> loaded;
   Uploader uploader(device_);
+  co_await next_turn();  // the pipelines were handed over in this one
   double slice = trace::now_ms();
   for (size_t i = 0; i < plan.weights.size(); ++i) {
     const plan::WeightUse& use = plan.weights[i];

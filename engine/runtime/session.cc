@@ -342,6 +342,8 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
       trace::Span span(&engine_->trace(), "plan");
       ready->plan = SINTER_CO_TRY(in_stage("plan", plan::build(graph_, target(), bindings, &report_.unsupported)));
     }
+    co_await next_turn();  // planning a large model takes a page long enough
+    if (closed_) co_return fail(Code::Cancelled, "the session was closed while it was prepared");
     SINTER_CO_CHECK_OK(cancel.check());
     trace::Span span(&engine_->trace(), "prepare");
     if (report_.backend == plan::Backend::webgpu) {
@@ -351,6 +353,7 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
                                                                   weights_, cancel, &engine_->trace())));
       SINTER_CO_CHECK_OK(arm(*ready->device));
     } else {
+      SINTER_CO_CHECK_OK(in_stage("prepare", co_await pack_weights(*ready->plan, cancel)));
       ready->host = SINTER_CO_TRY(in_stage("prepare", cpu::Prepared::make(ready->plan, weights_, pool())));
     }
     if (closed_) co_return ready;  // for this one run
@@ -358,6 +361,19 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     if (plans_.size() > kMaxPlans) plans_.pop_back();
     describe(*ready);
     co_return ready;
+  }
+
+  // Slice by slice; cpu::Prepared then finds them in weights_.
+  Task<> pack_weights(const plan::Plan& plan, CancelToken cancel) {
+    double slice = trace::now_ms();
+    for (const plan::WeightUse& use : plan.weights) {
+      if (!use.constant) SINTER_CO_CHECK_OK(weights_.load(use, plan.target.gpu));
+      if (trace::now_ms() - slice < engine_->options().slice_ms) continue;
+      co_await next_turn();
+      SINTER_CO_CHECK_OK(cancel.check());
+      slice = trace::now_ms();
+    }
+    co_return Result<>{};
   }
 
   plan::Target target() const {
@@ -471,10 +487,8 @@ Result<> run_passes(Graph& graph, const SessionOptions& options, trace::Log* tra
   return {};
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& options,
-                                                trace::Log* trace) {
+// As it is written.
+Result<std::shared_ptr<Graph>> read_graph(const ModelSource& source, trace::Log* trace) {
   onnx::Model model;
   {
     trace::Span span(trace, "parse", {}, StrCat(source.bytes.size(), " bytes"));
@@ -487,6 +501,14 @@ Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const
     import_options.external_data = source.external;
     *graph = SINTER_TRY(in_stage("import", onnx::import(model, import_options)));
   }
+  return graph;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& options,
+                                                trace::Log* trace) {
+  auto graph = SINTER_TRY(read_graph(source, trace));
   SINTER_CHECK_OK(run_passes(*graph, options, trace));
   return graph;
 }
@@ -498,16 +520,16 @@ Task<std::shared_ptr<Session>> load(std::shared_ptr<Engine> engine, ModelSource 
                                     SessionOptions options) {
   trace::Span span(&engine->trace(), "load");
   const double start = trace::now_ms();
-  std::shared_ptr<const Graph> graph = made;
-  if (made) {
-    SINTER_CO_CHECK_OK(run_passes(*made, options, &engine->trace()));
-  } else {
-    graph = SINTER_CO_TRY(load_graph(source, options, &engine->trace()));
+  if (!made) {
+    made = SINTER_CO_TRY(read_graph(source, &engine->trace()));
+    co_await next_turn();  // a page gets its thread back between reading, rewriting and preparing
+    SINTER_CO_CHECK_OK(options.cancel.check());
   }
-  co_await next_turn();  // a page gets its thread back between reading and preparing
+  SINTER_CO_CHECK_OK(run_passes(*made, options, &engine->trace()));
+  co_await next_turn();
   SINTER_CO_CHECK_OK(options.cancel.check());
   const CancelToken cancel = options.cancel;
-  auto session = std::make_shared<SessionImpl>(engine, std::move(graph), std::move(options));
+  auto session = std::make_shared<SessionImpl>(engine, std::move(made), std::move(options));
   session->set_load_ms(trace::now_ms() - start);
   CancelSource abandon;
   auto opening = session->open(session, CancelToken::any(cancel, abandon.token()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SinterError, type TraceEvent } from './errors.js';
-import { Host } from './host.js';
+import { Host, nextTurn } from './host.js';
 import { imageTensor, type ImageOptions, type ImageSource } from './image.js';
 import { moduleUrl } from './module.js';
 import { abortSignal, address, callback, check, demand, flag, gpuDevice, integer, names, oneOf, record, type Rule } from './options.js';
@@ -134,6 +134,7 @@ export class Engine {
       ['inject', options.inject], ['inject_device', options.injectDevice], ...dims.map(([name, size]): [string, unknown] => ['dim', `${name}=${size}`]),
     ]);
     const files = await readFiles(host, source, options);
+    await nextTurn();
     const opened = await host.request(
       (request) => openSession(host, request, handle, files, settings),
       (at, bytes) => JSON.parse(host.text(at, bytes)) as Opened, options.signal);

@@ -46,6 +46,16 @@ function turnPoster(callback: () => void): TurnPoster {
   return { post: () => channel.port2.postMessage(0), close: () => channel.port1.close() };
 }
 
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    const poster = turnPoster(() => {
+      poster.close();
+      resolve();
+    });
+    poster.post();
+  });
+}
+
 export class Host {
   exports!: Exports;
   readonly gpu: GpuHost;
@@ -235,6 +245,7 @@ export class Host {
         try {
           if (this.failure) throw this.failure;
           start(id);
+          if (signal?.aborted) onAbort();
         } catch (error) {
           // Nothing was handed over: the module does not know of the request.
           this.releases.delete(id);

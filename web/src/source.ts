@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings a model into module memory: streamed chunk by chunk to its place where the length is known, so that it is held once.
 import { SinterError, cancelled, tell, textOf, within } from './errors.js';
-import type { Host } from './host.js';
+import { nextTurn, type Host } from './host.js';
 import { nodeModule, resolveUrl } from './module.js';
 import { show } from './options.js';
 
@@ -101,7 +101,7 @@ async function open(host: Host, source: ModelSource, what: string, signal: Signa
   if (ArrayBuffer.isView(source) || isA(source, 'ArrayBuffer') || isA(source, 'SharedArrayBuffer')) {
     const bytes = ArrayBuffer.isView(source) ? new Uint8Array(source.buffer, source.byteOffset, source.byteLength)
       : new Uint8Array(source as ArrayBuffer);
-    return { name: what, length: bytes.length, chunks: [bytes] };
+    return { name: what, length: bytes.length, chunks: inPieces(bytes) };
   }
   if (isA(source, 'Blob') || isA(source, 'File')) {
     return { name: what, length: (source as Blob).size, chunks: (source as Blob).stream() as unknown as AsyncIterable<Uint8Array> };
@@ -140,6 +140,11 @@ function openResponse(response: Response, name: string): Body {
 /** By its tag: other frames and test runners have constructors of their own. */
 const isA = (value: unknown, tag: string): boolean => Object.prototype.toString.call(value) === `[object ${tag}]`;
 
+/** Copying a large model at once would keep the page waiting. */
+function* inPieces(bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) yield bytes.subarray(at, at + PIECE_BYTES);
+}
+
 // Async iteration of ReadableStream is not everywhere yet.
 async function* readAll(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   const reader = stream.getReader();
@@ -175,8 +180,14 @@ async function* checked(host: Host, body: Body, signal: Signal): AsyncGenerator<
   const source = body.chunks as AsyncIterable<Uint8Array> & Iterable<Uint8Array>;
   const iterator = source[Symbol.asyncIterator]?.() ?? source[Symbol.iterator]();
   let open = true;
+  let turn = performance.now();
   try {
     for (;;) {
+      // What has arrived already comes without a turn of the event loop.
+      if (performance.now() - turn > SLICE_MS) {
+        await nextTurn();
+        turn = performance.now();
+      }
       const { done, value } = await within(host.wait(Promise.resolve(iterator.next()), signal), host.timeoutMs, `no bytes of ${body.name}`);
       if (done) break;
       yield value;
@@ -190,6 +201,9 @@ async function* checked(host: Host, body: Body, signal: Signal): AsyncGenerator<
     if (open) void Promise.resolve(iterator.return?.()).catch(() => {});
   }
 }
+
+const PIECE_BYTES = 1 << 21;
+const SLICE_MS = 8;
 
 type Signal = AbortSignal | null | undefined;
 
