@@ -126,10 +126,10 @@ class Lock(unittest.TestCase):
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
 
-    def build(self, code):
+    def build(self, code, *flags):
         (self.folder / "main.cc").write_text(MAIN)
         write_tensors(self.folder / "in", [np.load(KEPT / "small.input.npy")])
-        return run("clang++-19", *flags_for(code), self.folder / "main.cc", code / "small.cpp", "-o", self.folder / "main",
+        return run("clang++-19", *flags, *flags_for(code), self.folder / "main.cc", code / "small.cpp", "-o", self.folder / "main",
                    *LIBRARIES, check=False)
 
     def copy(self):
@@ -164,6 +164,47 @@ class Lock(unittest.TestCase):
         built = self.build(code)
         self.assertNotEqual(built.returncode, 0)
         self.assertIn("which this version does not list as compatible", built.stdout)
+
+    def other_headers(self, header, old, new):
+        """The include flag of headers that differ from the library's."""
+        include = Path(shutil.copytree(ROOT / "build/native/include", self.folder / "include"))
+        text = (include / header).read_text()
+        self.assertIn(old, text)
+        (include / header).write_text(text.replace(old, new))
+        return f"-I{include}"
+
+    def test_headers_of_another_version(self):
+        flag = self.other_headers("sinter/lock.hpp", 'kVersion = "0.1.0"', 'kVersion = "0.1.1"')
+        built = self.build(self.copy(), flag)
+        self.assertEqual(built.returncode, 0, built.stdout)
+        answer = self.answer()
+        self.assertEqual(answer.returncode, 1)
+        self.assertIn("error[Unsupported]: this program was compiled with the headers of sinter 0.1.1 (format 1) and runs with the "
+                      "library 0.1.0 (format 1)", answer.stdout)
+
+    def test_headers_that_lay_types_out_in_another_way(self):
+        loads = """#include <cstdio>
+#include <sinter/sinter.hpp>
+int main(int, char** argv) {
+  const sinter::Engine engine({.backend = sinter::Backend::cpu});
+  const auto session = engine.wait(engine.load(argv[1]));
+  const auto doubled = (sinter::Tensor(engine, {1}, {1.0f}) * 2).to_data();
+  std::printf("%s\\n%s\\n", session ? "" : sinter::to_string(session.error()).c_str(),
+              doubled ? "" : sinter::to_string(doubled.error()).c_str());
+}
+"""
+        refusal = "error[Unsupported]: this program lays out the types of sinter 0.1.0 in another way than the library"
+        flag = self.other_headers("sinter/engine.hpp", "bool low_power = false;", "bool low_power = false; double later = 0;")
+        (self.folder / "loads.cc").write_text(loads)
+        for compiler in ["clang++-19", "g++-12"]:
+            for flags, count in [([flag], 2), ([], 0)]:
+                run(compiler, *flags, *flags_for(self.folder), self.folder / "loads.cc", "-o", self.folder / "loads", *LIBRARIES)
+                answer = run(self.folder / "loads", KEPT / "small.onnx", check=False)
+                self.assertEqual(answer.stdout.count(refusal), count, answer.stdout)
+        shutil.rmtree(self.folder / "include")
+        flag = self.other_headers("sinter/tensor.hpp", "Dims shape = Dims::any();", "Dims shape = Dims::any(); int later = 0;")
+        self.assertEqual(self.build(self.copy(), flag).returncode, 0)
+        self.assertIn(refusal, self.answer().stdout)
 
     def test_weights_of_another_model(self):
         code = self.copy()

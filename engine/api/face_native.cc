@@ -28,6 +28,7 @@ unsigned Engine::rest(unsigned idle) {
 
 Task<Session> Engine::load(std::string path, LoadOptions options) const {
   const auto state = state_;
+  SINTER_CO_CHECK_OK(Result<>(state->fits));
   const auto where = [&](Error error) {
     return std::unexpected(std::move(error).with_context(StrCat("loading '", path, "'")));
   };

@@ -19,6 +19,7 @@ struct SessionState {
 
 struct EngineState {
   EngineOptions options;
+  Result<> fits;  // the program's headers and this library
   std::shared_ptr<sinter::Engine> engine;
   // Sessions of expressions that were read before, most recently used first: the key is the expression's structure.
   struct Known {

@@ -178,6 +178,7 @@ std::vector<Tensor> apply(std::string_view op, std::vector<Tensor> inputs, const
 }
 
 Task<std::vector<HostTensor>> data_of(Engine engine, std::vector<Tensor> tensors) {
+  SINTER_CO_CHECK_OK(Result<>(engine.state()->fits));
   std::vector<Output> outputs;
   // A tensor that is data already is not computed, and one that is asked for twice is computed once.
   std::vector<HostTensor> results(tensors.size());
@@ -229,6 +230,7 @@ Task<HostTensor> Tensor::data() const {
 
 Task<Function> Function::create(Engine engine, std::vector<Tensor> inputs, std::vector<Output> outputs,
                                 LoadOptions options) {
+  SINTER_CO_CHECK_OK(Result<>(engine.state()->fits));
   internal::Built built = SINTER_CO_TRY(internal::build(inputs, outputs));
   if (built.inputs.size() != inputs.size()) {
     co_return fail(Code::InvalidInput, "a Function's expression holds data that belongs to one run",

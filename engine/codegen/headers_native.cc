@@ -117,10 +117,8 @@ std::string operators_header() {
       "// SPDX-License-Identifier: Apache-2.0\n"
       "// Generated from the engine's table of operators.\n#pragma once\n\n#include <cstdint>\n#include "
       "<string_view>\n\n"
-      "#include \"include/sinter/lock.hpp\"\n\nnamespace sinter::lock {\n\n"
-      "inline constexpr std::string_view kVersion = \"",
-      SINTER_VERSION,
-      "\";\n\nstruct OperatorHash {\n  std::string_view name;\n  uint64_t hash;\n};\n\n"
+      "#include \"include/sinter/weights.hpp\"\n\nnamespace sinter::lock {\n\n"
+      "struct OperatorHash {\n  std::string_view name;\n  uint64_t hash;\n};\n\n"
       "inline constexpr OperatorHash kOperators[] = {\n");
   for (const OpDef* op : all_ops()) {
     if (op->domain.empty()) StrAppend(out, StrCat("    {\"", op->name, "\", ", hex(interface_hash(*op)), "},\n"));
@@ -132,7 +130,7 @@ std::string operators_header() {
       "constexpr uint64_t operator_hash(std::string_view name) {\n  for (const OperatorHash& row : kOperators) {\n"
       "    if (row.name == name) return row.hash;\n  }\n  return 0;\n}\n\n"
       "/// The library that runs against the headers that this program was compiled with.\n"
-      "inline Result<> check_library(const Lock& code) { return check_library(code, kVersion, kFormat); }\n\n"
+      "inline Result<> check_library(const Lock& code) { return check_library(code, api::code_headers()); }\n\n"
       "}  // namespace sinter::lock\n");
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "include/sinter/host_tensor.hpp"
+#include "include/sinter/lock.hpp"
 #include "include/sinter/task.hpp"
 
 namespace sinter::api {
@@ -75,10 +76,20 @@ class Session {
   std::shared_ptr<internal::SessionState> state_;
 };
 
+/// These headers as this program sees them. Evaluated where a program calls it, so that the linker cannot put the library's
+/// answer in its place.
+consteval lock::Headers headers() {
+  return {lock::kVersion, lock::kFormat,
+          lock::layout_of<std::string, std::vector<int>, std::shared_ptr<int>, std::optional<int>, Error, Result<>, Shape,
+                          CancelToken, HostTensor, NamedTensor, EngineOptions, LoadOptions, ValueInfo, Report, Session,
+                          Task<Session>>()};
+}
+
 /// A handle; copies share the engine. One engine belongs to one thread.
 class Engine {
  public:
-  explicit Engine(EngineOptions options = {});
+  /// Where the library is not the one of the headers, whatever is asked of the engine answers Unsupported and says so.
+  explicit Engine(const EngineOptions& options = {}, const lock::Headers& compiled_with = headers());
 
   /// Loads a model file; its external data is looked for beside it (native builds only).
   Task<Session> load(std::string path, LoadOptions options = {}) const;

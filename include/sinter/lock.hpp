@@ -3,12 +3,16 @@
 // time against this header; weights and the library are checked when a model is created.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "engine/base/result.h"
 
 namespace sinter::lock {
+
+/// The version of the engine that these headers belong to.
+inline constexpr std::string_view kVersion = "0.1.0";
 
 /// The form of generated code and of .weights files. Raised where an older one can no longer be read.
 inline constexpr uint32_t kFormat = 1;
@@ -33,8 +37,25 @@ constexpr bool takes_engine(std::string_view version) {
 
 constexpr bool takes_format(uint32_t format) { return format >= kOldestFormat && format <= kFormat; }
 
-/// Ok where the library that runs is one that these headers, and the code compiled against them, can work with.
-/// `header_version` and `header_format` are those of the headers.
-Result<> check_library(const Lock& code, std::string_view header_version, uint32_t header_format);
+/// What a program was compiled with. The library compares it with what it was itself compiled with: where a type has another
+/// size in the two, passing one across would go wrong silently.
+struct Headers {
+  std::string_view version;
+  uint32_t format = 0;
+  uint64_t layout = 0;
+};
+
+/// A hash of the sizes and alignments of types.
+template <class... Types>
+consteval uint64_t layout_of(uint64_t hash = 0xcbf29ce484222325) {
+  for (const size_t part : {sizeof(Types)..., alignof(Types)...}) hash = (hash ^ part) * 0x100000001b3;
+  return hash;
+}
+
+/// Ok where the library is the one of these headers.
+Result<> check_headers(const Headers& headers, uint64_t library_layout);
+
+/// Ok where the library is also one that can work with the generated code. `headers` are api::code_headers().
+Result<> check_library(const Lock& code, const Headers& headers);
 
 }  // namespace sinter::lock

@@ -40,4 +40,11 @@ class Weights {
   std::shared_ptr<const State> state_;
 };
 
+/// headers(), and the types that generated code uses beside those.
+consteval lock::Headers code_headers() {
+  lock::Headers all = headers();
+  all.layout = lock::layout_of<Dim, Dims, Tensor, Attributes, Output, Function, Weights, Task<Function>>(all.layout);
+  return all;
+}
+
 }  // namespace sinter::api
