@@ -3,8 +3,11 @@
 # functions imported with import_module/import_name, so an undefined symbol is still a link error.
 #   build/web/sinter.names.wasm  as linked, with function names: for diagnosis and for the proofs of ./dev check
 #   build/web/sinter.wasm        the same code without names, made smaller by wasm-opt: what users download
+#   build/web/sinter-relaxed.wasm  the same with fused multiply-add, for browsers that have relaxed SIMD
 #   build/web/sinter-diag.wasm   with engine/diag and the operators' own cases: what sinter/diag loads on demand
 find_program(WASM_OPT wasm-opt REQUIRED)
+# The system's wasm-opt reads the relaxed instructions by the numbers of an early draft; the package's knows the standard's.
+set(WASM_OPT_RELAXED ${CMAKE_SOURCE_DIR}/web/node_modules/.bin/wasm-opt)
 
 # Highway is headers only here. The rest of the system's include folder belongs to another libc and must stay out of sight.
 find_path(HWY_INCLUDE_DIR hwy/highway.h PATHS /usr/include /usr/local/include REQUIRED NO_CMAKE_FIND_ROOT_PATH)
@@ -25,34 +28,49 @@ function(sinter_web_options target)
                          -fno-threadsafe-statics)
 endfunction()
 
-# What both modules share; the operators are compiled for each, without and with their cases.
+# What the modules share. The operators are compiled for each kind, without and with their cases; the kernels without and
+# with relaxed SIMD.
 set(shared_sources ${SINTER_COMMON_SOURCES} ${SINTER_WEB_SOURCES})
 set(op_sources ${shared_sources})
 set(diag_sources ${shared_sources})
 list(FILTER op_sources INCLUDE REGEX "^engine/ops/")
 list(FILTER diag_sources INCLUDE REGEX "^engine/(diag/|api/diag_web)")
-list(REMOVE_ITEM shared_sources ${op_sources} ${diag_sources})
-add_library(sinter_web_shared OBJECT ${shared_sources})
-sinter_web_options(sinter_web_shared SINTER_CASES=0)
+list(REMOVE_ITEM shared_sources ${op_sources} ${diag_sources} ${SINTER_KERNEL_SOURCES})
 
-# sinter_web_module(TARGET NAME SHRINK SOURCE...): NAME.names.wasm as linked, NAME.wasm as shipped
-function(sinter_web_module target name shrink)
-  add_executable(${target} $<TARGET_OBJECTS:sinter_web_shared> ${ARGN})
-  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}.names SUFFIX .wasm RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+# sinter_web_objects(NAME CASES SOURCE...)
+function(sinter_web_objects name cases)
+  add_library(${name} OBJECT ${ARGN})
+  sinter_web_options(${name} SINTER_CASES=${cases})
+endfunction()
+sinter_web_objects(sinter_web_shared 0 ${shared_sources})
+sinter_web_objects(sinter_web_ops 0 ${op_sources})
+sinter_web_objects(sinter_web_kernels 0 ${SINTER_KERNEL_SOURCES})
+sinter_web_objects(sinter_web_kernels_relaxed 0 ${SINTER_KERNEL_SOURCES})
+target_compile_options(sinter_web_kernels_relaxed PRIVATE -mrelaxed-simd)
+sinter_web_objects(sinter_web_diag_objects 1 ${op_sources} ${diag_sources})
+
+# sinter_web_module(NAME WASM_OPT_COMMAND OBJECTS...): NAME.names.wasm as linked, NAME.wasm as shipped
+function(sinter_web_module name shrink)
+  string(REPLACE - _ target ${name}_module)
+  set(objects ${ARGN})
+  list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+  add_executable(${target} ${objects})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}.names SUFFIX .wasm RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+                                             LINKER_LANGUAGE CXX)
   # No -O here: with one, clang runs whatever wasm-opt it finds, which drops the names. (--no-wasm-opt skips the link itself.)
   target_link_options(${target} PRIVATE -flto -mexec-model=reactor -fuse-ld=lld -Wl,-O2
                       -Wl,--strip-debug -Wl,-z,stack-size=262144 -Wl,--stack-first)
   set(shipped ${CMAKE_BINARY_DIR}/${name}.wasm)
   add_custom_command(OUTPUT ${shipped} DEPENDS ${target} VERBATIM
-                     COMMAND ${WASM_OPT} ${shrink} --strip-producers --strip-target-features $<TARGET_FILE:${target}> -o ${shipped})
+                     COMMAND ${shrink} --strip-producers --strip-target-features $<TARGET_FILE:${target}> -o ${shipped})
   add_custom_target(${target}_shipped ALL DEPENDS ${shipped})
 endfunction()
 
 # The stack comes first in memory, so its last kilobyte is all that lies below address 1024.
-sinter_web_module(sinter_web sinter "-Oz;--converge;--low-memory-unused" ${op_sources})
-sinter_web_options(sinter_web SINTER_CASES=0)
-sinter_web_module(sinter_web_diag sinter-diag -O1 ${op_sources} ${diag_sources})
-sinter_web_options(sinter_web_diag SINTER_CASES=1)
+set(smallest -Oz --converge --low-memory-unused)
+sinter_web_module(sinter "${WASM_OPT};${smallest}" sinter_web_shared sinter_web_ops sinter_web_kernels)
+sinter_web_module(sinter-relaxed "${WASM_OPT_RELAXED};${smallest}" sinter_web_shared sinter_web_ops sinter_web_kernels_relaxed)
+sinter_web_module(sinter-diag "${WASM_OPT};-O1" sinter_web_shared sinter_web_kernels sinter_web_diag_objects)
 
 # The web device under its own checks (tests/browser/hal.cc), run by the browser tests.
 set(hal_sources ${SINTER_COMMON_SOURCES} ${SINTER_WEB_SOURCES})

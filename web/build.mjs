@@ -8,7 +8,7 @@ import { build } from 'esbuild';
 
 process.chdir(fileURLToPath(new URL('.', import.meta.url)));
 const { version } = JSON.parse(readFileSync('package.json', 'utf8'));
-const modules = ['sinter.wasm', 'sinter-diag.wasm'];
+const modules = ['sinter.wasm', 'sinter-relaxed.wasm', 'sinter-diag.wasm'];
 for (const name of modules) {
   if (existsSync(`../build/web/${name}`)) continue;
   console.error(`web/build.mjs: build/web/${name} is missing; run ./dev build web`);

@@ -76,9 +76,9 @@ def findings(path):
 def main():
     paths = [pathlib.Path(argument) for argument in sys.argv[1:]]
     if not paths:
-        paths = [need(f"build/web/{name}", "run ./dev build web")
-                 for name in ("sinter.wasm", "sinter-diag.wasm", "sinter.names.wasm", "sinter-diag.names.wasm")]
-        for path in paths[2:]:
+        modules = ("sinter", "sinter-relaxed", "sinter-diag")
+        paths = [need(f"build/web/{name}{suffix}", "run ./dev build web") for suffix in (".wasm", ".names.wasm") for name in modules]
+        for path in paths[len(modules):]:
             if not read_module(path.read_bytes()).names:
                 finish("no_wait", [f"{path.relative_to(ROOT)} holds no function names"], "")
     problems, total = [], 0

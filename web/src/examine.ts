@@ -3,6 +3,7 @@
 import { diagnose, DIAGNOSIS_OPTIONS, modelName, RULES, runtimeName, type DiagnosisOptions } from './diagnose.js';
 import { SinterError, textOf, type ErrorCode } from './errors.js';
 import { isSoftware } from './gpu.js';
+import { RELAXED_SIMD, validates } from './module.js';
 import { check, flag, record, type Rule } from './options.js';
 import type { Tensors } from './session.js';
 import type { ModelSource } from './source.js';
@@ -85,20 +86,16 @@ const OPTIONS: Readonly<Record<keyof DoctorOptions, Rule>> = {
 // The smallest modules that use each feature.
 const PROBES = {
   simd: [1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11],
-  relaxedSimd: [1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11],
+  relaxedSimd: RELAXED_SIMD,
   threads: [1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 5, 4, 1, 3, 1, 1, 10, 11, 1, 9, 0, 65, 0, 254, 16, 2, 0, 26, 11],
 };
-
-function hasWasmFeature(name: keyof typeof PROBES): boolean {
-  return globalThis.WebAssembly?.validate(Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, ...PROBES[name])) === true;
-}
 
 /** What the browser itself says. */
 async function surroundings(): Promise<Pick<DoctorReport, 'versions' | 'features' | 'isolation' | 'adapter'>> {
   return {
     versions: { sinter: SINTER_VERSION, browser: runtimeName() },
     features: {
-      simd: hasWasmFeature('simd'), relaxedSimd: hasWasmFeature('relaxedSimd'), wasmThreads: hasWasmFeature('threads'),
+      simd: validates(PROBES.simd), relaxedSimd: validates(PROBES.relaxedSimd), wasmThreads: validates(PROBES.threads),
       float16Array: 'Float16Array' in globalThis, webgpu: !!globalThis.navigator?.gpu,
     },
     isolation: { secureContext: globalThis.isSecureContext !== false, crossOriginIsolated: globalThis.crossOriginIsolated === true },
