@@ -146,7 +146,10 @@ bool Engine::turn() const {
   Executor& executor = state_->engine->executor();
   executor.begin_turn();
   bool moved = !executor.idle();
+  const bool outermost = !state_->in_turn;
+  state_->in_turn = true;
   executor.drain();
+  if (outermost) state_->in_turn = false;
   moved |= state_->engine->poll();
   return moved;
 }

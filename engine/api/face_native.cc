@@ -20,6 +20,13 @@ std::string folder_of(const std::string& path) {
 
 }  // namespace
 
+Result<> Engine::may_wait() const {
+  if (!state_->in_turn) return {};
+  return fail(
+      Code::InvalidInput, "a task of this engine waits for another, which cannot go on before it returns",
+      "in a task use co_await: co_await tensor.data() for tensor.to_data(), co_await task for engine.wait(task)");
+}
+
 unsigned Engine::rest(unsigned idle) {
   // A short spin first: most device work ends within microseconds.
   if (idle > 100) std::this_thread::sleep_for(std::chrono::microseconds(idle > 1000 ? 1000 : 50));

@@ -21,6 +21,7 @@ struct EngineState {
   EngineOptions options;
   Result<> fits;  // the program's headers and this library
   std::shared_ptr<sinter::Engine> engine;
+  bool in_turn = false;  // tasks are being resumed
   // Sessions of expressions that were read before, most recently used first: the key is the expression's structure.
   struct Known {
     std::string key;

@@ -106,9 +106,11 @@ class Engine {
   bool turn() const;
 
 #ifndef __wasm__
-  /// Runs `task` to its end on this thread. On the web nothing may block: there is no such call.
+  /// Runs `task` to its end on this thread; not from within a task, which would wait for itself. On the web nothing may
+  /// block: there is no such call.
   template <class T>
   Result<T> wait(Task<T> task) const {
+    if (auto allowed = may_wait(); !allowed) return std::unexpected(std::move(allowed).error());
     std::optional<Result<T>> result;
     spawn(executor(), std::move(task), [&result](Result<T> value) { result.emplace(std::move(value)); });
     for (unsigned idle = 0; !result;) idle = turn() ? 0 : rest(idle);
@@ -120,6 +122,7 @@ class Engine {
   explicit Engine(std::shared_ptr<internal::EngineState> state) : state_(std::move(state)) {}
 
  private:
+  Result<> may_wait() const;
   static unsigned rest(unsigned idle);  // gives the processor away, longer the longer nothing happens
 
   std::shared_ptr<internal::EngineState> state_;

@@ -218,10 +218,20 @@ void mobilenet(const sinter::Engine& engine, const char* path) {
 }
 
 #ifndef __wasm__
+sinter::Task<float> waits_in_a_task(Tensor tensor) {
+  const auto data = tensor.to_data();
+  if (!data) co_return std::unexpected(data.error());
+  co_return data->data<float>()[0];
+}
+
 // What waits, and opens files: there is neither on the web.
 void native_only(const sinter::Engine& engine, const char* path) {
   const auto doubled = (Tensor(engine, {2}, {1.0f, 2.0f}) * 2).to_data();
   check(doubled && doubled->data<float>()[1] == 4.0f, "to_data waits");
+  const auto nested = engine.wait(waits_in_a_task(Tensor(engine, {2}, {1.0f, 2.0f}) * 2));
+  check(!nested && nested.error().code == sinter::Code::InvalidInput, "a task cannot wait",
+        nested ? std::string("no error") : sinter::to_string(nested.error()));
+  check(bool((Tensor(engine, {1}, {1.0f}) * 3).to_data()), "after that, the engine waits again");
   const auto opened = sinter::Weights::open(path);
   check(opened && !opened->names().empty(), "weights of a file");
   check(bool(engine.wait(engine.load(std::string(path)))), "a model of a file");
