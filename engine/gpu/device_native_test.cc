@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <limits>
@@ -34,6 +35,8 @@ struct P { n: u32, add: f32 }
 )";
 
 const wgsl::Binding kBindings[] = {{.writes = false}, {.writes = true}};
+
+constexpr std::string_view kMain = "@compute @workgroup_size(1) fn main() {}\n";
 
 class NativeDeviceTest : public ::testing::Test {
  protected:
@@ -116,13 +119,27 @@ TEST_F(NativeDeviceTest, WritesLargeInputsAgainAndAgain) {
 }
 
 TEST_F(NativeDeviceTest, HasTheFeaturesThatItClaims) {
-  constexpr std::string_view kMain = "@compute @workgroup_size(1) fn main() {}\n";
   const auto compiles = [&](std::string_view extension) {
     const std::string text = StrCat("enable ", extension, ";\n", kMain);
     return wait(device_->create_pipelines({{"feature", text, {}, false}})).has_value();
   };
   EXPECT_EQ(compiles("f16"), device_->target().f16);
   EXPECT_EQ(compiles("subgroups"), device_->target().subgroups);
+}
+
+TEST_F(NativeDeviceTest, ItsClockIsFineEnoughForOneSmallKernel) {
+  if (!device_->target().timestamps) GTEST_SKIP() << "the adapter has no timestamp queries";
+  const auto pipelines = wait(device_->create_pipelines({{"nothing", kMain, {}, false}}));
+  ASSERT_TRUE(pipelines) << to_string(pipelines.error());
+  const BindGroupId group = device_->create_bind_group((*pipelines)[0], {});
+  const std::vector<Command> commands(64, {.kind = Command::kDispatch, .a = (*pipelines)[0], .b = group});
+  const auto times = wait(device_->time(commands));
+  ASSERT_TRUE(times) << to_string(times.error());
+  // A rounded clock gives multiples of its step, 65 microseconds or more.
+  const auto fine = std::ranges::count_if(*times, [](double ms) { return std::llround(ms * 1e6) % 65536 != 0; });
+  EXPECT_GT(fine, 32);
+  device_->destroy_bind_group(group);
+  device_->destroy_pipeline((*pipelines)[0]);
 }
 
 TEST_F(NativeDeviceTest, MarksTheLineOfAShaderError) {

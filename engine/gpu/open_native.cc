@@ -200,6 +200,14 @@ Task<DeviceAnswer> request_device(const Api& api, WGPUInstance instance, WGPUAda
                                   const DeviceOptions& options, std::shared_ptr<Trouble> trouble) {
   const WGPULimits limits = limits_for(facts.limits, options);
   WGPUDeviceDescriptor desc{};
+#ifdef WGPU_DAWN_TOGGLES_DESCRIPTOR_INIT
+  // Dawn rounds timestamps to 65 µs, so that pages cannot measure what they should not know; a kernel takes less.
+  const char* const rounding = "timestamp_quantization";
+  WGPUDawnTogglesDescriptor toggles = WGPU_DAWN_TOGGLES_DESCRIPTOR_INIT;
+  toggles.disabledToggleCount = 1;
+  toggles.disabledToggles = &rounding;
+  desc.nextInChain = &toggles.chain;
+#endif
   desc.label = view_of("sinter");
   desc.requiredFeatureCount = facts.features.size();
   desc.requiredFeatures = facts.features.data();
