@@ -76,7 +76,7 @@ class DeviceCeilings {
     SINTER_CO_CHECK_OK(co_await self->open());
     Ceilings ceilings;
     const gpu::AdapterInfo& adapter = self->device_->adapter();
-    ceilings.of = adapter.description.empty() ? adapter.device : adapter.description;
+    ceilings.of = adapter.device.empty() ? adapter.description : adapter.device;
     ceilings.dispatch_ms = SINTER_CO_TRY(co_await self->dispatch(kEmpty, 1, 0, 0));
     for (int i = 0; i < kTries; ++i) {
       ceilings.dispatch_ms = std::min(ceilings.dispatch_ms, SINTER_CO_TRY(co_await self->dispatch(kEmpty, 1, 0, 0)));
