@@ -72,7 +72,7 @@ class Codegen(unittest.TestCase):
                 given.append(numpy_helper.to_array(tensor))
             program.add(name, path / "model.onnx", answer, [given])
         self.assertGreaterEqual(program.count, 150)
-        program.check(self, ["clang++-19"], backends())
+        program.check(self, ["clang++-19", *(["g++-12"] if ALL else [])], backends())
 
     def test_models(self):
         program = Program(OUT, "models")

@@ -2,6 +2,7 @@
 #include "include/sinter/sinter.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -12,6 +13,12 @@
 #include "engine/api/options.h"
 #include "engine/api/report.h"
 #include "engine/onnx/external_data.h"
+
+// Programs that were compiled with earlier headers hand these over: their form stays.
+static_assert(sizeof(sinter_tensor) == 40 || sizeof(void*) != 8);
+static_assert(offsetof(sinter_tensor, dtype) == sizeof(void*) && offsetof(sinter_tensor, rank) == sizeof(void*) + 4);
+static_assert(offsetof(sinter_tensor, bytes) == offsetof(sinter_tensor, data) + sizeof(void*));
+static_assert(SINTER_OK == 0 && SINTER_INVALID_MODEL == 1 && SINTER_INTERNAL == 10);
 
 struct sinter_error {
   sinter::Error error;

@@ -150,6 +150,23 @@ void functions(const sinter::Engine& engine) {
   check(function->session().outputs()[1].name == "sum", "outputs have their names");
 }
 
+// Expressions go through the same passes as model files: an activation becomes part of the convolution's kernel.
+void fusion(const sinter::Engine& engine) {
+  if (engine.options().backend != sinter::Backend::webgpu) return;  // only there kernels are counted
+  size_t dispatches[2] = {};
+  for (const bool fused : {false, true}) {
+    const auto x = Tensor::input("x", DType::f32, {1, 1, 3, 3});
+    const auto kernel = Tensor::constant<float>({1, 1, 2, 2}, {1.0f, 0.0f, 0.0f, 1.0f});
+    std::vector<Tensor> inputs = {x};
+    std::vector<sinter::Output> outputs = {{"y", sinter::relu(sinter::conv(x, kernel))}};
+    const auto function = finish(engine, sinter::Function::create(engine, inputs, outputs, {.fusion = fused}));
+    if (!function) return check(false, "fusion", sinter::to_string(function.error()));
+    dispatches[fused] = function->session().report().dispatches;
+  }
+  check(dispatches[true] > 0 && dispatches[true] + 1 == dispatches[false], "an activation is fused into a convolution",
+        std::to_string(dispatches[true]) + " kernels for " + std::to_string(dispatches[false]));
+}
+
 // Shapes that are computed from shapes, and shapes that are inputs: known only when the function runs.
 void shapes(const sinter::Engine& engine) {
   const auto x = Tensor::input("x", DType::f32, {"n", "m"});
@@ -255,6 +272,7 @@ int main(int argc, char** argv) {
   images(engine);
   mistakes(engine);
   functions(engine);
+  fusion(engine);
   shapes(engine);
   if (argc > 2) mobilenet(engine, argv[2]);
 #ifndef __wasm__
