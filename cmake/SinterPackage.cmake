@@ -15,16 +15,30 @@ list(APPEND public_headers ${public_engine_headers})
 add_executable(sinter_write_headers include/write_headers.cc)
 target_link_libraries(sinter_write_headers PRIVATE sinter)
 set(SINTER_PUBLIC_INCLUDE ${CMAKE_BINARY_DIR}/include)
+# The reference is made of the headers' own comments, where there is a Python to do so.
+find_package(Python3 COMPONENTS Interpreter)
+set(write_reference "")
+if(Python3_FOUND)
+  set(documented tensor engine host_tensor weights nn task lock client)
+  list(TRANSFORM documented PREPEND ${CMAKE_SOURCE_DIR}/include/sinter/)
+  list(TRANSFORM documented APPEND .hpp)
+  set(engine_headers ${public_engine_headers})
+  list(FILTER engine_headers INCLUDE REGEX "result|dtype|shape|cancel")
+  list(TRANSFORM engine_headers PREPEND ${CMAKE_SOURCE_DIR}/)
+  set(write_reference COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/api_reference.py
+      ${CMAKE_BINARY_DIR}/generated_headers/api_reference.md ${documented} ${engine_headers} ${CMAKE_SOURCE_DIR}/include/sinter/sinter.h)
+endif()
 list(TRANSFORM public_headers PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE public_header_paths)
 add_custom_command(
   OUTPUT ${CMAKE_BINARY_DIR}/public_headers.stamp
   COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/generated_headers
   COMMAND sinter_write_headers ${CMAKE_BINARY_DIR}/generated_headers
+  ${write_reference}
   COMMAND ${CMAKE_COMMAND} "-DSOURCE=${CMAKE_SOURCE_DIR}" "-DHEADERS=${public_headers}"
           "-DGENERATED=${CMAKE_BINARY_DIR}/generated_headers" "-DOUT=${SINTER_PUBLIC_INCLUDE}"
           -P ${CMAKE_SOURCE_DIR}/cmake/stage_headers.cmake
   COMMAND ${CMAKE_COMMAND} -E touch ${CMAKE_BINARY_DIR}/public_headers.stamp
-  DEPENDS ${public_header_paths} cmake/stage_headers.cmake sinter_write_headers VERBATIM)
+  DEPENDS ${public_header_paths} cmake/stage_headers.cmake tools/api_reference.py sinter_write_headers VERBATIM)
 add_custom_target(sinter_public_headers ALL DEPENDS ${CMAKE_BINARY_DIR}/public_headers.stamp)
 
 if(BUILD_SHARED_LIBS)
@@ -53,6 +67,7 @@ if(SINTER_HAVE_WEBGPU)
 endif()
 install(FILES LICENSE README.md docs/cpp.md docs/tensor.md docs/compile.md ${CMAKE_BINARY_DIR}/generated_headers/tensor_functions.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_BINARY_DIR}/generated_headers/api_reference.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/sinter)
 install(EXPORT sinter NAMESPACE sinter:: FILE sinterTargets.cmake DESTINATION ${package})

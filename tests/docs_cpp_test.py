@@ -96,8 +96,24 @@ class Guides(unittest.TestCase):
 
     def test_every_guide_is_in_the_package(self):
         package = (ROOT / "cmake/SinterPackage.cmake").read_text()
-        for guide in [*[f"docs/{name}" for name in GUIDES], "tensor_functions.md"]:
+        for guide in [*[f"docs/{name}" for name in GUIDES], "tensor_functions.md", "api_reference.md"]:
             self.assertIn(guide, package)
+
+    def test_the_reference_has_every_class_and_function(self):
+        reference = (ROOT / "build/native/generated_headers/api_reference.md").read_text()
+        headers = ROOT / "include/sinter"
+        names = re.findall(r"^[\w* ]+?\b(sinter_\w+)\(", (headers / "sinter.h").read_text(), re.MULTILINE)
+        names += ["Error", "Code", "Shape", "CancelToken", "DType"]
+        for header in ["engine", "tensor", "host_tensor", "weights", "nn", "lock"]:
+            text = re.sub(r"namespace internal \{.*?\n\}", "", (headers / f"{header}.hpp").read_text(), flags=re.DOTALL)
+            names += re.findall(r"^(?:class|struct) (\w+) \{", text, re.MULTILINE)
+        self.assertGreater(len(names), 40)
+        self.assertEqual([name for name in names if not re.search(rf"^(?!/).*\b{name}( \{{|\(| : )", reference, re.MULTILINE)], [])
+        self.assertNotIn("private:", reference)
+        self.assertNotIn("state_", reference)
+        for header, code in re.findall(r"^## (\S+)\n.*?```cpp\n(.*?)```", reference, re.MULTILINE | re.DOTALL):
+            code = re.sub(r"//.*|/\*.*?\*/", "", code)  # bodies that were taken for declarations show here
+            self.assertEqual((code.count("{"), code.count("(")), (code.count("}"), code.count(")")), header)
 
 
 if __name__ == "__main__":
