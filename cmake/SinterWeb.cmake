@@ -83,7 +83,8 @@ target_link_options(sinter_hal PRIVATE -mexec-model=reactor -fuse-ld=lld)
 
 # The checks of the C++ interface, as a program for Node (tests/tensor_api_web_test.py builds and runs it). Headers that follow
 # from the table of operators come from the native build.
-add_executable(tensor_api EXCLUDE_FROM_ALL tests/tensor_api/main.cc $<TARGET_OBJECTS:sinter_web_shared> ${op_sources})
+add_executable(tensor_api EXCLUDE_FROM_ALL tests/tensor_api/main.cc $<TARGET_OBJECTS:sinter_web_shared>
+               $<TARGET_OBJECTS:sinter_web_ops> $<TARGET_OBJECTS:sinter_web_kernels>)
 set_target_properties(tensor_api PROPERTIES SUFFIX .wasm RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 set_source_files_properties(tests/tensor_api/main.cc PROPERTIES OBJECT_DEPENDS ${CMAKE_SOURCE_DIR}/build/native/public_headers.stamp)
 target_include_directories(tensor_api BEFORE PRIVATE ${CMAKE_SOURCE_DIR}/build/native/include)
