@@ -210,6 +210,14 @@ int main(int, char** argv) {
         self.assertEqual(self.build(self.copy(), flag).returncode, 0)
         self.assertIn(refusal, self.answer().stdout)
 
+    def test_headers_of_other_operators(self):
+        row = re.search(r'\{"Abs", 0x\w+\}', (ROOT / "build/native/include/sinter/operators.hpp").read_text())[0]
+        flag = self.other_headers("sinter/operators.hpp", row, '{"Abs", 0x0123456789abcdef}')
+        built = self.build(self.copy(), flag)
+        self.assertEqual(built.returncode, 0, built.stdout)
+        self.assertIn("error[Unsupported]: this program was compiled with headers of sinter 0.1.0 whose operators are not those of "
+                      "the library", self.answer().stdout)
+
     def test_weights_of_another_model(self):
         code = self.copy()
         self.assertEqual(self.build(code).returncode, 0)

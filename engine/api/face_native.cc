@@ -7,10 +7,14 @@
 #include "engine/api/expression.h"
 #include "engine/api/state.h"
 #include "engine/base/str.h"
+#include "engine/codegen/signature.h"
 #include "engine/onnx/external_data.h"
 #include "include/sinter/weights.hpp"
 
 namespace sinter::api {
+
+uint64_t internal::library_operators() { return codegen::operators_hash(); }
+
 namespace {
 
 std::string folder_of(const std::string& path) {

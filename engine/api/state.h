@@ -31,6 +31,9 @@ struct EngineState {
   std::deque<Known> known;
 };
 
+/// The hash of the library's operators; 0 on the web, where a program is linked once, with all it needs.
+uint64_t library_operators();
+
 BackendChoice backend_choice(Backend backend);
 SessionOptions session_options(const EngineOptions& engine, const LoadOptions& load);
 

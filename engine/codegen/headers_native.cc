@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/str.h"
 #include "engine/codegen/signature.h"
+#include "include/sinter/lock.hpp"
 
 namespace sinter::codegen {
 namespace {
@@ -129,9 +130,21 @@ std::string operators_header() {
       "such operator.\n"
       "constexpr uint64_t operator_hash(std::string_view name) {\n  for (const OperatorHash& row : kOperators) {\n"
       "    if (row.name == name) return row.hash;\n  }\n  return 0;\n}\n\n"
+      "/// Of all operators.\n"
+      "constexpr uint64_t operators_hash() {\n  uint64_t hash = 0xcbf29ce484222325;\n"
+      "  for (const OperatorHash& row : kOperators) hash = hash_word(hash, row.hash);\n  return hash;\n}\n\n"
       "/// The library that runs against the headers that this program was compiled with.\n"
-      "inline Result<> check_library(const Lock& code) { return check_library(code, api::code_headers()); }\n\n"
+      "inline Result<> check_library(const Lock& code) {\n  Headers headers = api::code_headers();\n"
+      "  headers.operators = operators_hash();\n  return check_library(code, headers);\n}\n\n"
       "}  // namespace sinter::lock\n");
+}
+
+uint64_t operators_hash() {
+  uint64_t hash = kHashSeed;
+  for (const OpDef* op : all_ops()) {
+    if (op->domain.empty()) hash = lock::hash_word(hash, interface_hash(*op));
+  }
+  return hash;
 }
 
 std::string ops_header() {

@@ -42,6 +42,9 @@ std::optional<Signature> find_signature(std::string_view op);
 /// Changes whenever code generated for the operator could mean something else: its operands, attributes or their types.
 uint64_t interface_hash(const OpDef& op);
 
+/// Of all operators of ai.onnx, as the header operators.hpp has it.
+uint64_t operators_hash();
+
 /// FNV-1a.
 constexpr uint64_t kHashSeed = 0xcbf29ce484222325;
 uint64_t hash_text(uint64_t seed, std::string_view text);

@@ -43,12 +43,19 @@ struct Headers {
   std::string_view version;
   uint32_t format = 0;
   uint64_t layout = 0;
+  uint64_t operators = 0;  // hash of all operators' interfaces; 0: not looked at
 };
+
+/// Continues a hash (FNV-1a) over the eight bytes of a word, lowest first.
+constexpr uint64_t hash_word(uint64_t hash, uint64_t word) {
+  for (int shift = 0; shift < 64; shift += 8) hash = (hash ^ ((word >> shift) & 255)) * 0x100000001b3;
+  return hash;
+}
 
 /// A hash of the sizes and alignments of types.
 template <class... Types>
 consteval uint64_t layout_of(uint64_t hash = 0xcbf29ce484222325) {
-  for (const size_t part : {sizeof(Types)..., alignof(Types)...}) hash = (hash ^ part) * 0x100000001b3;
+  for (const size_t part : {sizeof(Types)..., alignof(Types)...}) hash = hash_word(hash, part);
   return hash;
 }
 
