@@ -13,6 +13,7 @@
 #include "engine/base/check.h"
 #include "engine/base/failure.h"
 #include "engine/base/str.h"
+#include "engine/base/uninitialised.h"
 #include "engine/gpu/device.h"
 #include "engine/gpu/wire.h"
 
@@ -297,7 +298,7 @@ class WebDevice final : public Device {
   AdapterInfo adapter_;
   uint32_t last_id_ = 0;
   uint32_t batch_ = 0;  // of the records gathered now, where one of them asks something
-  std::vector<uint32_t> words_;
+  std::vector<uint32_t, Uninitialised<uint32_t>> words_;
   bool lost_ = false;
   bool destroyed_ = false;
   std::string lost_reason_;

@@ -7,6 +7,7 @@
 
 #include "engine/base/failure.h"
 #include "engine/base/str.h"
+#include "engine/base/uninitialised.h"
 
 namespace sinter::gpu {
 namespace {
@@ -103,7 +104,7 @@ class DeviceWeights::Uploader {
 
   std::shared_ptr<Device> device_;
   std::vector<Scope> scopes_;
-  std::vector<std::byte> slab_;
+  std::vector<std::byte, Uninitialised<std::byte>> slab_;
   std::vector<size_t> slab_slots_;
   std::string slab_names_;
 };
