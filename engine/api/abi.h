@@ -42,7 +42,7 @@ const void* sinter_events();
 uint32_t sinter_stage(uint32_t engine, uint32_t id, const char* text, uint32_t bytes);
 
 /// Options are lines KEY=VALUE. Engine: backend (auto, cpu, webgpu, reference), threads, timeout_ms, low_power, events.
-/// Answer: JSON {"engine": handle}. An explicit webgpu engine opens its device here, so that its absence shows at once.
+/// Answer: JSON {"engine": handle}. An explicit webgpu engine begins to open its device here.
 void sinter_engine_open(uint32_t request, const char* options, uint32_t option_bytes);
 /// Sessions of the engine are closed with it.
 void sinter_engine_close(uint32_t engine);

@@ -181,14 +181,9 @@ Result<std::vector<NamedTensor>> read_inputs(std::span<const sinter_tensor> inpu
 
 namespace {
 
-Task<> open_engine(std::shared_ptr<EngineEntry> entry) {
-  Engine& engine = *entry->engine;
-  if (entry->backend == BackendChoice::webgpu) {
-    auto device = co_await engine.watchdog().guard(engine.executor(), engine.device());
-    if (!device) {
-      co_return std::unexpected(engine.failures().record(in_stage("open device", std::move(device)).error()));
-    }
-  }
+/// Whoever needs the device joins this attempt, or makes another where it fails.
+Task<> open_device(std::shared_ptr<EngineEntry> entry) {
+  (void)co_await entry->engine->device();
   co_return Result<>{};
 }
 
@@ -277,9 +272,9 @@ void sinter_engine_open(uint32_t request, const char* options, uint32_t option_b
   entry->engine = std::make_shared<Engine>(settings->engine);
   entry->engine->executor().set_turn_hook([](void*) { sinter_schedule_turn(); }, nullptr);
   module().engines[entry->handle] = entry;
-  begin_request(request);
-  start(entry, request, open_engine(entry),
-        [request, handle = entry->handle] { complete(request, StrCat("{\"engine\":", handle, "}")); });
+  if (entry->backend == BackendChoice::webgpu) spawn(entry->engine->executor(), open_device(entry), [](Result<>) {});
+  serve(false);
+  complete(request, StrCat("{\"engine\":", entry->handle, "}"));
 }
 
 SINTER_EXPORT("sinter_engine_close") void sinter_engine_close(uint32_t engine) {

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { launch, openPage, serve } from './harness.mjs';
 
-const NODES = Number(process.env.SINTER_NODES ?? 2);
+const NODES = Number(process.env.SINTER_NODES ?? 4);
 const MODELS = ['mobilenetv2_fashion', 'squeezenet1_1_fashion'];
 
 let server, browser;

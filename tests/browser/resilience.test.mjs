@@ -104,6 +104,15 @@ describe('devices', () => {
     assert.equal(compare(output, ZERO), undefined);
   }));
 
+  test('a device that is refused, and one that opens while a model is read', () => onPage(async (page) => {
+    const { failures, outputs } = await page.callIn('resilience', 'deviceComesLater');
+    for (const failure of failures) {
+      assert.equal(failure.code, 'Gpu');
+      assert.match(failure.message, /device was refused: .*not today/);
+    }
+    for (const output of outputs) assert.equal(compare(output, ZERO), undefined);
+  }));
+
   test('a device that the page destroys fails what waits; the next run opens another and is right', () => onPage(async (page) => {
     const { before: first, failures, queued, after: later, report, events } = await page.callIn('resilience', 'deviceDestroyed', MODEL, INPUT);
     right(first);

@@ -73,7 +73,7 @@ export function lines(entries: [string, unknown][]): string {
 }
 
 /**
- * Loads the module and, where WebGPU was asked for, opens a device. Engines are independent of each other; what they load
+ * Loads the module and, where WebGPU was asked for, looks for an adapter and begins to open its device. Engines are independent of each other; what they load
  * (module, adapter, device) is shared.
  */
 export async function createEngine(options: EngineOptions = {}): Promise<Engine> {
@@ -90,13 +90,16 @@ export async function openEngine(url: URL, options: EngineOptions): Promise<Engi
   const host = new Host(device);
   host.timeoutMs = Number.isFinite(timeoutMs) ? Math.ceil(timeoutMs) : 0;
   host.onEvent = onEvent;
-  // Both take their time, and neither needs the other.
-  if (onGpu && !device) host.gpu.openEarly(lowPower, backend === 'webgpu');
+  // Module and device take their time, and neither needs the other.
+  const adapter = onGpu && !device ? host.gpu.openEarly(lowPower, backend === 'webgpu') : undefined;
   const settings = lines([
     ['backend', backend], ['threads', threads], ['timeout_ms', host.timeoutMs], ['low_power', lowPower], ['events', !!onEvent],
   ]);
   try {
     await host.start(url);
+    // That there is none shows at once; the device may open while the first model is read.
+    await adapter;
+    host.opening();
     const handle = await host.request(
       (request) => host.withText(settings, (at, bytes) => host.enter('sinter_engine_open', request, at, bytes)),
       (at, bytes) => (JSON.parse(host.text(at, bytes)) as { engine: number }).engine);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device behind engine/gpu/device_web.cc: decodes its blocks of records (engine/gpu/wire.h) in one loop and answers
 // its requests by number.
-import { SinterError, textOf, type ErrorCode, ERROR_CODES } from './errors.js';
+import { SinterError, textOf, within, type ErrorCode, ERROR_CODES } from './errors.js';
 import type { Host } from './host.js';
 
 // The numbers of engine/gpu/wire.h.
@@ -89,10 +89,31 @@ export class GpuHost {
     });
   }
 
-  /** Starts to open the device that the engine will ask for; `atOnce`: it asks as soon as the module is there. */
-  openEarly(lowPower: boolean, atOnce: boolean): void {
+  /**
+   * Starts to open the device that the engine will ask for. `atOnce`: it asks as soon as the module is there, and there must be
+   * an adapter, which the promise waits for.
+   */
+  openEarly(lowPower: boolean, atOnce: boolean): Promise<void> | undefined {
     this.atOnce = atOnce;
-    if (globalThis.navigator?.gpu) this.early = acquire(ALLOW_SOFTWARE | Number(lowPower), BINDING_BYTES, BUFFER_BYTES);
+    if (!atOnce && !globalThis.navigator?.gpu) return undefined;
+    const entry = acquire(ALLOW_SOFTWARE | Number(lowPower), BINDING_BYTES, BUFFER_BYTES);
+    this.early = entry;
+    if (!atOnce) return undefined;
+    const { timeoutMs } = this.host;
+    const found = within(this.watchAdapter(entry), timeoutMs && Math.max(timeoutMs, 30000), 'no WebGPU adapter');
+    found.catch(() => {});
+    return found;
+  }
+
+  private async watchAdapter(entry: Shared): Promise<void> {
+    const end = this.host.stage('open adapter');
+    try {
+      const adapter = await entry.adapter;
+      end(nameOf(adapter?.info));
+    } catch (error) {
+      end(textOf(error));
+      throw error;
+    }
   }
 
   imports(): WebAssembly.ModuleImports {
@@ -148,7 +169,8 @@ export class GpuHost {
       if (early) release(early);
       entry = acquire(flags, bindingBytes, bufferBytes);
     }
-    const end = this.host.stage('open adapter');
+    // Where it was opened early, that is in the log.
+    const end = early && entry === early && this.atOnce ? () => {} : this.host.stage('open adapter');
     let opened: Awaited<Shared['opened']> | undefined;
     let error: Failure | undefined;
     try {

@@ -114,6 +114,10 @@ export class Host {
     this.enter('_initialize');
     this.ring = this.exports.sinter_events();
     [this.ringSize, this.recordBytes] = new Uint32Array(this.exports.memory.buffer, this.ring + 4, 2) as unknown as [number, number];
+  }
+
+  /** The next call opens the module's engine, which from then on logs the events. */
+  opening(): void {
     this.opened = performance.now() - this.born;
   }
 
@@ -367,7 +371,7 @@ export class Host {
     let record = causes.get(cause);
     if (record) return error.again().of(record, record.id);
     const { code, message, hint, chain } = error;
-    record = error.firstFailure ?? { id: 1, code, message, chain, ...(hint && { hint }), stage: 'fetch module', stack: { js: callerStack(from) }, events: this.events() };
+    record = error.firstFailure ?? { id: 1, code, message, chain, ...(hint && { hint }), stage: this.early.at(-1)?.stage ?? '', stack: { js: callerStack(from) }, events: this.events() };
     causes.set(cause, record);
     return error.of(record);
   }
@@ -384,8 +388,9 @@ export class Host {
         }));
         return;
       }
-      this.early.push({ id: id || -1, t_ms: performance.now() - this.born, stage, phase: PHASES[id ? 1 : 0]!, ...(text && { detail: text }) });
-      id = -1;
+      const phase = PHASES[id ? 1 : 0]!;
+      id ||= -1 - this.early.length;
+      this.early.push({ id, t_ms: performance.now() - this.born, stage, phase, ...(text && { detail: text }) });
       tell(this.onEvent, this.early.at(-1)!);
     };
     log(detail);

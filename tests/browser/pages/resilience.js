@@ -138,6 +138,37 @@ export async function adapterComesLater() {
   return { failures, output };
 }
 
+/** A device that is refused at first, and one that takes its time. */
+export async function deviceComesLater() {
+  const { requestDevice } = GPUAdapter.prototype;
+  GPUAdapter.prototype.requestDevice = () => Promise.reject(new DOMException('not today', 'OperationError'));
+  const engine = await sinter.createEngine({ backend: 'webgpu' });
+  const failures = await Promise.all([1, 2].map(() => failureOf(engine.load(gemm))));
+  let open = () => {};
+  const opened = new Promise((resolve) => { open = resolve; });
+  GPUAdapter.prototype.requestDevice = async function (...args) {
+    await opened;
+    return requestDevice.apply(this, args);
+  };
+  const outputs = [await runOnce(await (open(), engine.load(gemm)))];
+  engine.close();
+  let release = () => {};
+  const late = new Promise((resolve) => { release = resolve; });
+  GPUAdapter.prototype.requestDevice = async function (...args) {
+    await late;
+    return requestDevice.apply(this, args);
+  };
+  const waiting = await sinter.createEngine({ backend: 'webgpu' });
+  const loading = waiting.load(gemm);
+  const imported = () => waiting.events().some(({ stage, phase }) => stage.startsWith('pass ') && phase === 'end');
+  while (!imported()) await new Promise((resolve) => setTimeout(resolve));
+  release();
+  outputs.push(await runOnce(await loading));
+  waiting.close();
+  GPUAdapter.prototype.requestDevice = requestDevice;
+  return { failures, outputs };
+}
+
 /** The page destroys its device: what waits fails typed, what comes next is right. */
 export async function deviceDestroyed(model, input) {
   const adapter = await navigator.gpu.requestAdapter();
