@@ -95,6 +95,28 @@ class Codegen(unittest.TestCase):
         program.check(self, ["g++-12", "clang++-19"], backends() if ALL else ["cpu", *backends()[2:]])
 
 
+    def test_names_that_the_code_itself_uses(self):
+        node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+        names = ["/model/Model/Relu", "/model/Weights/Relu", "/model/sinter/Relu", "/std/x/Relu", "/Network/Relu", "/Expression/express/Relu",
+                 "/kLock/Relu", "/class/int/Relu", "/a b/\u00fc/Relu", "/Inputs/Outputs/Relu", "/embedded/kBytes/Relu", "/1/2/Relu",
+                 "/Tensor/Relu", "/model/Model/Relu_1", "/forward/Relu", "/names/\n/Relu", "/lock/??/\\/Relu", "/HostTensor/Engine/Relu"]
+        nodes, weights, last = [], [], "input"
+        for i, name in enumerate(names):
+            last_here = "weights" if name is names[-1] else f"{name}_output"
+            weights.append(numpy_helper.from_array(np.full(9, i - 3, np.float32), f"w.{i}/{name}"))
+            nodes += [node("Add", [last, weights[-1].name], [f"{name}_sum"], name=f"{name}_add"),
+                      node("Relu", [f"{name}_sum"], [last_here], name=name)]
+            last = last_here
+        graph = onnx.helper.make_graph(nodes, "names", [info("input", 1, ["int", 9])], [info("weights", 1, ["int", 9])], weights)
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+        onnx.save(model, OUT / "names.onnx")
+        program = Program(OUT, "hostile")
+        code, answer = program.generate(OUT / "names.onnx", "names")
+        self.assertEqual(code, 0, answer)
+        program.add("names", OUT / "names.onnx", answer, [[np.random.default_rng(3).standard_normal((n, 9)).astype(np.float32)] for n in (1, 4)])
+        program.check(self, ["g++-12", "clang++-19"], ["cpu"])
+
+
 KEPT = ROOT / "tests/codegen/kept"
 GUIDE = (ROOT / "docs/compile.md").read_text()
 MAIN = """#include <cstdio>

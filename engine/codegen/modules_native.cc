@@ -240,7 +240,7 @@ class Finder {
   std::vector<NodeId> order_;
   std::vector<Path> scopes_;  // by place in the order
   std::vector<long> made_at_, last_read_;
-  std::set<std::string> classes_;
+  std::set<std::string> classes_ = {"Model", "Expression"};  // what the code around them is called
 };
 
 }  // namespace
