@@ -53,8 +53,12 @@ class Package(unittest.TestCase):
     def build_fixture(self, prefix, compiler):
         out = self.folder / f"fixture-{compiler}"
         cc = compiler.replace("clang++", "clang").replace("g++", "gcc")
+        kept = self.folder / "kept"
+        if (prefix / "bin/sinter").exists():
+            run(prefix / "bin/sinter", "compile", MODEL, "-o", kept, "--name", "clothes_kept")
         run("cmake", "-S", FIXTURE, "-B", out, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CXX_COMPILER={compiler}",
-            f"-DCMAKE_C_COMPILER={cc}", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DMODEL={MODEL}")
+            f"-DCMAKE_C_COMPILER={cc}", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DMODEL={MODEL}",
+            *([f"-DKEPT_CODE={kept}"] if kept.exists() else []))
         run("cmake", "--build", out)
         return out
 
@@ -70,7 +74,8 @@ class Package(unittest.TestCase):
                 self.assertRegex(text, r"outputs 1, output, top 3\.9390\d+\nthe model has no input named 'image'")
                 self.assertRegex(text, r"missing file: [49], version 0\.1\.0")
                 if (out / "generated").exists():
-                    self.assertRegex(run(out / "generated"), r"^beside (-?\d+\.\d+) inside \1$")
+                    answer = re.match(r"^beside (-?\d+\.\d+) inside \1$", run(out / "generated"))
+                    self.assertEqual(run(out / "fragment"), f"kept {answer[1]}\n")
 
     def test_find_package_and_pkg_config(self):
         prefix = install(ROOT / "build/native", self.folder)

@@ -116,6 +116,10 @@ class Engine {
     for (unsigned idle = 0; !result;) idle = turn() ? 0 : rest(idle);
     return std::move(*result);
   }
+  template <class T>
+  Result<T> wait(Task<Result<T>> task) const {
+    return wait(static_cast<Task<T>&&>(task));
+  }
 #endif
 
   const std::shared_ptr<internal::EngineState>& state() const { return state_; }

@@ -17,4 +17,9 @@ class [[nodiscard]] Task<Result<T>> : public Task<T> {
   Task(Task<T>&& task) noexcept : Task<T>(std::move(task)) {}
 };
 
+template <class T, class Done>
+void spawn(Executor& executor, Task<Result<T>> task, Done done) {
+  spawn(executor, static_cast<Task<T>&&>(task), std::move(done));
+}
+
 }  // namespace sinter
