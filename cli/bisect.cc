@@ -22,7 +22,7 @@ namespace {
 void print_text(const diag::BisectResult& result) {
   switch (result.kind) {
     case diag::BisectResult::Kind::none:
-      std::printf("both ways agree (%d runs)\n", result.runs);
+      std::printf("both ways agree at every node that has a value both ways (%d runs)\n", result.runs);
       return;
     case diag::BisectResult::Kind::patch:
       std::printf("patch #%lld, by pass %s, makes the difference (%d runs)\n", static_cast<long long>(result.patch),
@@ -33,6 +33,7 @@ void print_text(const diag::BisectResult& result) {
                   result.runs);
       break;
   }
+  if (result.by_nodes) std::printf("  the outputs agree; what differs is a value inside the model\n");
   if (!result.nodes.empty()) std::printf("  nodes: %s\n", StrJoin(result.nodes, ", ").c_str());
   if (!result.failure.empty()) std::printf("  it fails with: %s\n", result.failure.c_str());
 }
@@ -143,10 +144,12 @@ Result<Outcome> bisect(const Options& options) {
   if (result.patch >= 0) document["patch"] = result.patch;
   if (!result.node.empty()) document["node"] = result.node;
   if (!result.op.empty()) document["op"] = result.op;
+  document["judged_by"] = result.by_nodes ? "nodes" : "outputs";
   if (result.first) document["first"] = to_json(*result.first);
   if (!result.failure.empty()) document["failure"] = result.failure;
   if (writes && no_repro.empty()) document["repro"] = options.repro;
   if (!no_repro.empty()) document["no_repro"] = no_repro;
+  add_remarks(document, result.inert, result.warnings);
   return Outcome{std::move(document), none ? kRight : kWrongAnswer};
 }
 
@@ -160,6 +163,7 @@ Verb add_bisect(CLI::App& app) {
       ->type_name("SPEC");
   verb->add_option("--bad", options->b, "the way that is not; --inject acts here")->required()->type_name("SPEC");
   verb->add_option("--repro", options->repro, "write the smallest model that shows the difference, and a report")
+      ->check([](const std::string& folder) { return folder.empty() ? "name a folder" : ""; })
       ->type_name("DIR");
   add_diagnosis(*verb, *options);
   return {verb, [options] { return bisect(*options); }, [options] { return options->common.json; }};

@@ -68,6 +68,7 @@ Result<Outcome> compare(const Options& options) {
   Outcome outcome{{{"equal", result.equal}, {"first", nullptr}, {"nodes", nodes}, {"runs", result.runs}},
                   result.equal ? kRight : kWrongAnswer};
   if (result.first) outcome.document["first"] = to_json(*result.first);
+  add_remarks(outcome.document, result.inert, result.warnings);
   return outcome;
 }
 

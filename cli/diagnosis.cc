@@ -57,8 +57,18 @@ void add_diagnosis(CLI::App& verb, DiagnosisOptions& options) {
   verb.add_option("--dim", options.dims, "the size of a symbolic dimension (default 1)")
       ->check(kAssignment)
       ->type_name("NAME=N");
-  verb.add_option("--seed", options.seed, "of the random inputs")->capture_default_str();
+  verb.add_option("--seed", options.seed, "of the random inputs")->check(kSeed)->capture_default_str();
   add_common(verb, options.common);
+  const auto text = [](Tolerance at) { return StrCat("--rtol ", at.rtol, " --atol ", at.atol); };
+  diag::Spec half;
+  half.dtype = DType::f16;
+  verb.footer(
+      StrCat("SPEC: key=value joined by commas, of backend (auto, cpu, webgpu, reference; default cpu), fusion (on, "
+             "off), off (passes joined by +), threads, dtype (f32, f16). What a SPEC leaves out is as by default: "
+             "--backend, --fusion, --off and --threads beside it say nothing about the two ways.\n"
+             "Values agree within ",
+             text(diag::default_tolerance({}, {})), ", with dtype=f16 within ",
+             text(diag::default_tolerance(half, half)), ", unless given."));
 }
 
 Result<diag::Spec> parse_spec(const std::string& text) {
@@ -100,13 +110,29 @@ Result<Diagnosis> start_diagnosis(const DiagnosisOptions& options) {
 }
 
 Tolerance tolerance_for(const DiagnosisOptions& options, const Diagnosis& diagnosis) {
-  const bool half = diagnosis.a.dtype == DType::f16 || diagnosis.b.dtype == DType::f16;
-  return options.common.tolerance(half ? Tolerance{2e-2, 2e-2} : Tolerance{1e-3, 1e-4});
+  return options.common.tolerance(diag::default_tolerance(diagnosis.a, diagnosis.b));
+}
+
+void add_remarks(Json& document, const std::string& inert, const std::vector<std::string>& warnings) {
+  if (!inert.empty()) {
+    document["inert"] = inert;
+    warn(StrCat("the injected fault is inert: ", inert));
+  }
+  document["warnings"] = warnings;
+  for (const std::string& warning : warnings) warn(warning);
 }
 
 Json to_json(const diag::Difference& first) {
-  return {{"node", first.node},   {"op", first.op},       {"nodes", first.nodes}, {"shapes", first.shapes},
-          {"index", first.index}, {"a", number(first.a)}, {"b", number(first.b)}};
+  return {{"node", first.node},
+          {"op", first.op},
+          {"nodes", first.nodes},
+          {"shapes", first.shapes},
+          {"index", first.index},
+          {"a", number(first.a)},
+          {"b", number(first.b)},
+          // NaN and infinity are null above.
+          {"a_text", StrCat(first.a)},
+          {"b_text", StrCat(first.b)}};
 }
 
 std::string quoted(const std::string& argument) {

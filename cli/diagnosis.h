@@ -37,10 +37,12 @@ struct Diagnosis {
 };
 Result<Diagnosis> start_diagnosis(const DiagnosisOptions& options);
 
-/// Two correct float32 backends differ by rounding that grows along the network; half precision rounds more.
+/// What was given, else diag::default_tolerance.
 Tolerance tolerance_for(const DiagnosisOptions& options, const Diagnosis& diagnosis);
 
 Json to_json(const diag::Difference& first);
+/// Puts both into the document and onto standard error.
+void add_remarks(Json& document, const std::string& inert, const std::vector<std::string>& warnings);
 
 /// The spec as flags of other verbs: "--backend cpu --fusion off --inject 'a b=wrong'".
 std::string flags_of(const diag::Spec& spec);

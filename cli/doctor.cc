@@ -192,7 +192,7 @@ Verb add_doctor(CLI::App& app) {
   verb->add_option("--dim", options->dims, "the size of a symbolic dimension (default 1)")
       ->check(kAssignment)
       ->type_name("NAME=N");
-  verb->add_option("--seed", options->seed, "of the random inputs")->capture_default_str();
+  verb->add_option("--seed", options->seed, "of the random inputs")->check(kSeed)->capture_default_str();
   add_common(*verb, options->common);
   return {verb, [options] { return doctor(*options); }, [options] { return options->common.json; }};
 }

@@ -37,6 +37,13 @@ const CLI::Validator kAssignment(
     },
     "", "assignment");
 
+const CLI::Validator kSeed(
+    [](const std::string& text) {
+      const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+      return digits ? std::string() : StrCat("'", text, "' is not a whole number from 0");
+    },
+    "", "seed");
+
 Assignment split_assignment(const std::string& text) {
   const size_t at = text.rfind('=');
   return {text.substr(0, at), text.substr(at + 1)};

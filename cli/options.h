@@ -40,6 +40,8 @@ struct Assignment {
 };
 /// Accepts only values with a name, an '=' and something after it.
 extern const CLI::Validator kAssignment;
+/// Accepts whole numbers from 0.
+extern const CLI::Validator kSeed;
 Assignment split_assignment(const std::string& text);
 
 /// `--dim NAME=N`.

@@ -170,6 +170,7 @@ void report_fallbacks(const SessionReport& report) {
       warn(StrCat("running on ", fallback.to, " instead of ", fallback.from, ": ", fallback.reason));
     }
   }
+  if (!report.inert.empty()) warn(StrCat("the injected fault is inert: ", report.inert));
 }
 
 }  // namespace sinter::cli

@@ -98,6 +98,7 @@ Result<Outcome> run(const Options& options) {
                   {"outputs", rows},
                   {"ms", {{"load", report.load_ms}, {"prepare", report.prepare_ms}, {"run", run_ms}}},
                   {"cpu_steps", cpu_steps(report)},
+                  {"inert", report.inert.empty() ? Json() : Json(report.inert)},
                   {"warnings", warnings}}};
 }
 
@@ -113,7 +114,7 @@ Verb add_run(CLI::App& app) {
   verb->add_option("--dim", options->dims, "the size of a symbolic dimension (default 1)")
       ->check(kAssignment)
       ->type_name("NAME=N");
-  verb->add_option("--seed", options->seed, "of the random inputs")->capture_default_str();
+  verb->add_option("--seed", options->seed, "of the random inputs")->check(kSeed)->capture_default_str();
   verb->add_option("--output", options->output, "write each output to this folder as NAME.npy")->type_name("DIR");
   add_common(*verb, options->common);
   return {verb, [options] { return run(*options); }, [options] { return options->common.json; }};

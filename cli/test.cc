@@ -75,7 +75,7 @@ Tolerance tolerance_for(DType dtype, const CommonOptions& common) {
 
 class Tester {
  public:
-  Tester(const Options& options, Runner& runner) : options_(options), runner_(runner) {}
+  Tester(const Options& options, std::unique_ptr<Runner> runner) : options_(options), runner_(std::move(runner)) {}
 
   void run(const fs::path& folder) {
     const std::string name =
@@ -83,6 +83,7 @@ class Tester {
     std::string backend;
     Json steps = Json::array();
     const Result<std::string> difference = run_sets(folder, backend, steps);
+    hung = false;
     const bool passes = difference && difference->empty();
     const bool skips = !difference && difference.error().code == Code::Unsupported && options_.skip_unsupported;
     const std::string status = passes ? "passed" : skips ? "skipped" : "failed";
@@ -91,7 +92,8 @@ class Tester {
       const Error& error = difference.error();
       reason = StrCat(code_name(error.code), ": ", error.message);
       for (const std::string& context : error.chain) StrAppend(reason, StrCat("; while ", context));
-      if (error.code == Code::Cancelled || error.code == Code::Timeout) fatal = error;
+      if (error.code == Code::Cancelled) fatal = error;
+      hung = error.code == Code::Timeout;
     }
     (passes ? passed : skips ? skipped : failed)++;
     cases.push_back(
@@ -99,17 +101,21 @@ class Tester {
     if (!options_.common.json && status == "failed") std::printf("FAILED %s: %s\n", name.c_str(), reason.c_str());
   }
 
+  void set_runner(std::unique_ptr<Runner> runner) { runner_ = std::move(runner); }
+
   size_t passed = 0, failed = 0, skipped = 0;
   Json cases = Json::array();
-  /// A cancellation or a dead device ends the whole command.
+  /// A cancellation ends the whole command.
   std::optional<Error> fatal;
+  /// The latest case hung: its engine may still be busy with it.
+  bool hung = false;
 
  private:
   // What differs, with its place; empty where nothing does.
   Result<std::string> run_sets(const fs::path& folder, std::string& backend, Json& steps) {
     const std::vector<fs::path> sets = data_sets(folder);
     if (sets.empty()) return "it has no test_data_set_*";
-    const auto session = SINTER_TRY(runner_.open((folder / "model.onnx").string(), options_.common.session_options()));
+    const auto session = SINTER_TRY(runner_->open((folder / "model.onnx").string(), options_.common.session_options()));
     for (const fs::path& set : sets) {
       auto difference = run_set(*session, set);
       backend = plan::name_of(session->report().backend);
@@ -130,7 +136,7 @@ class Tester {
     }
     std::vector<NamedTensor> inputs;
     for (size_t i = 0; i < given.size(); ++i) inputs.push_back({session.inputs()[i].name, given[i]});
-    const auto outputs = SINTER_TRY(runner_.wait(session.run(std::move(inputs), {.cancel = runner_.cancel()})));
+    const auto outputs = SINTER_TRY(runner_->wait(session.run(std::move(inputs), {.cancel = runner_->cancel()})));
     for (size_t i = 0; i < expected.size(); ++i) {
       const auto& [name, actual] = outputs[i];
       const auto difference = compare(actual, expected[i], tolerance_for(actual.dtype(), options_.common));
@@ -141,7 +147,7 @@ class Tester {
   }
 
   const Options& options_;
-  Runner& runner_;
+  std::unique_ptr<Runner> runner_;
 };
 
 Result<Outcome> test(const Options& options) {
@@ -151,9 +157,9 @@ Result<Outcome> test(const Options& options) {
     return fail(Code::InvalidInput, StrCat("no test case in ", StrJoin(options.folders, ", ")),
                 "a case is a folder with model.onnx and test_data_set_*/{input,output}_*.pb");
   }
-  const auto runner = SINTER_TRY(Runner::make(options.common));
-  Tester tester(options, *runner);
+  Tester tester(options, SINTER_TRY(Runner::make(options.common)));
   for (const fs::path& folder : cases) {
+    if (tester.hung) tester.set_runner(SINTER_TRY(Runner::make(options.common)));
     tester.run(folder);
     if (tester.fatal) return std::unexpected(*tester.fatal);
   }

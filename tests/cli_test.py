@@ -438,6 +438,14 @@ class Test(CliTest):
         self.assertEqual(set(document["cases"][0]), {"name", "status", "reason", "backend", "cpu_steps"})
         self.assertEqual(document["cases"][0]["backend"], "cpu")
 
+    def test_a_hanging_case_fails_and_the_next_one_runs(self):
+        self.case("a_good")
+        self.case("b_good")
+        done = sinter("test", self.folder, "--backend", "cpu", "--inject", "n=hang", "--timeout", "200")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([line.split(": no progress")[0] for line in done.stdout.splitlines()],
+                         ["FAILED a_good: Timeout", "FAILED b_good: Timeout", "0 passed, 2 failed, 0 skipped"])
+
     def test_one_directory_and_tolerances(self):
         folder = self.case("close", scale=1.01)
         self.assertEqual(sinter("test", folder, "--backend", "cpu").returncode, 1)

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import xml.etree.ElementTree
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -87,6 +88,16 @@ class Attribution(unittest.TestCase):
                     code, result = sinter("run", model, "--backend", backend, "--inject", f"{node}=error")
                     self.assertEqual(code, 4)
                     self.assertIn(f"'{node}'", result["error"]["message"])
+                    self.check_record(result["error"]["first_failure"], model, node)
+
+    def check_record(self, record, model, node):
+        """It tells of the model's own node, or of the step that the node became a part of."""
+        operators = {n.name or n.output[0]: n.op_type for n in onnx.load(model).graph.node}
+        self.assertEqual(record["node"], node)
+        self.assertIn(node, record["nodes"])
+        self.assertIn(record["op"], {operators[name] for name in record["nodes"]})
+        self.assertTrue(record["inputs"] and record["outputs"] and record["kernel"], record)
+        self.assertEqual(record["stage"], "run")
 
     def test_a_hang_is_a_timeout_that_names_the_node(self):
         model = sweep.model_for("squeezenet1_1")  # small, so that nothing else takes as long as the limit
@@ -95,6 +106,79 @@ class Attribution(unittest.TestCase):
             code, result = sinter("run", model, "--backend", backend, "--inject", f"{node}=hang", "--timeout", 5000)
             self.assertEqual((code, result["error"]["code"]), (4, "Timeout"))
             self.assertIn(node, result["error"]["message"])
+            self.check_record(result["error"]["first_failure"], model, node)
+
+
+class Small(unittest.TestCase):
+    """On a model of a few nodes: what reaches no output, and what cannot be compared."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.model = self.folder / "model.onnx"
+        nodes = [helper.make_node("Constant", [], ["two"], name="constant", value=numpy_helper.from_array(np.float32([2]))),
+                 helper.make_node("Mul", ["x", "two"], ["m"], name="scale"),
+                 helper.make_node("Abs", ["m"], ["a"], name="size"),
+                 helper.make_node("Neg", ["m"], ["unused"], name="idle"),
+                 helper.make_node("Sign", ["a"], ["y"], name="sign")]
+        of = [helper.make_tensor_value_info(name, 1, ["N", 4]) for name in ("x", "y")]
+        graph = helper.make_graph(nodes, "g", of[:1], of[1:])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.model)
+
+    def both(self, *more):
+        ways = [("compare", "--a", "--b"), ("bisect", "--good", "--bad")]
+        return [sinter(verb, self.model, a, "backend=reference", b, "backend=cpu", *more) for verb, a, b in ways]
+
+    def test_a_difference_that_no_output_shows_is_found_by_both(self):
+        # 'wrong' makes a size larger, which does not change its sign.
+        (code, compared), (bisect_code, bisected) = self.both("--inject", "size=wrong", "--dim", "N=3")
+        self.assertEqual((code, compared["equal"], compared["first"]["node"]), (1, False, "size"))
+        self.assertEqual((bisect_code, bisected["kind"], bisected["node"]), (1, "node", "size"))
+        self.assertEqual((bisected["judged_by"], bisected["first"]["node"]), ("nodes", "size"))
+        self.assertNotIn("inert", bisected)
+
+    def test_inert_faults_are_said_to_be_inert(self):
+        for node, why in [("constant", "is a constant"), ("two", "is a constant"), ("idle", "no output of the model depends on")]:
+            with self.subTest(node=node):
+                code, result = sinter("run", self.model, "--backend", "cpu", "--inject", f"{node}=wrong")
+                self.assertEqual(code, 0)
+                self.assertIn(why, result["inert"])
+        for code, result in self.both("--inject", "constant=wrong"):
+            self.assertEqual(code, 0)
+            self.assertIn("is a constant", result["inert"])
+        self.assertIsNone(sinter("run", self.model, "--backend", "cpu", "--inject", "scale=wrong")[1]["inert"])
+
+    def test_what_makes_equal_mean_less_is_told(self):
+        np.save(self.folder / "nan.npy", np.float32([[1, np.nan, 2, np.nan]]))
+        for code, result in self.both("--input", f"x={self.folder / 'nan.npy'}"):
+            self.assertEqual(code, 0)
+            self.assertIn("2 of 4 elements of input 'x' are NaN", result["warnings"][0])
+        for code, result in self.both("--dim", "N=0"):
+            self.assertEqual(code, 0)
+            self.assertIn("input 'x' has no elements", result["warnings"][0])
+
+    def test_nan_is_told_from_a_number(self):
+        (_, compared), _ = self.both("--inject", "size=nan")
+        self.assertEqual((compared["first"]["b"], compared["first"]["b_text"]), (None, "nan"))
+        self.assertAlmostEqual(float(compared["first"]["a_text"]), compared["first"]["a"], places=5)
+        self.assertIsNone(next(row["cosine"] for row in compared["nodes"] if row["node"] == "size"))
+
+    def test_names_with_bars_stay_in_their_cell(self):
+        model = onnx.load(self.model)
+        model.graph.node[2].name = "a|b"
+        onnx.save(model, self.model)
+        repro = self.folder / "repro"
+        code, result = sinter("bisect", self.model, "--good", "backend=reference", "--bad", "backend=cpu", "--inject", "a|b=nan", "--repro", repro)
+        self.assertEqual((code, result["node"]), (1, "a|b"))
+        rows = [line for line in (repro / "report.md").read_text().splitlines() if line.startswith("| `a")]
+        self.assertEqual([len(re.findall(r"(?<!\\)\|", row)) for row in rows], [6])
+
+    def test_a_repro_needs_a_name(self):
+        done = subprocess.run([SINTER, "bisect", self.model, "--good", "backend=reference", "--bad", "backend=cpu", "--repro", ""],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("name a folder", done.stderr)
 
 
 class Compare(unittest.TestCase):
@@ -251,7 +335,7 @@ class Bisect(unittest.TestCase):
             path.write_bytes(model.SerializeToString())
             # x + max(1, |x|) leaves the place of the maximum where it was: the fault does not reach the output.
             code, result = sinter("bisect", path, "--good", "backend=cpu", "--bad", "backend=cpu", "--inject", "flat=wrong")
-            self.assertEqual((code, result["kind"]), (0, "none"))
+            self.assertEqual((code, result["node"], result["judged_by"]), (1, "flat", "nodes"))
             code, result = sinter("compare", path, "--a", "backend=cpu", "--b", "backend=cpu", "--inject", "flat=wrong")
             self.assertEqual((code, result["first"]["node"]), (1, "flat"))
             for node in ("conv", "sum", "left", "best", "number", "number_", "y"):

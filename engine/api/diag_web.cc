@@ -27,7 +27,7 @@ namespace {
 struct Wish {
   std::string verb;
   diag::Spec a, b;
-  Tolerance tolerance{1e-3, 1e-4};  // two correct float32 backends differ by rounding that grows along the network
+  Tolerance tolerance;
   uint64_t seed = 0;
   bool repro = true;                  // bisect: cut the part of the model that shows the difference
   std::vector<std::string> commands;  // for its report
@@ -66,6 +66,7 @@ Result<Wish> parse_wish(std::string_view text) {
   BackendChoice backends[2] = {BackendChoice::cpu, BackendChoice::cpu};
   DType dtypes[2] = {DType::f32, DType::f32};
   std::string ways[2], session;
+  double rtol = -1, atol = -1;
   diag::DoctorOptions& doctor = wish.doctor;
   SINTER_CHECK_OK(for_each_line(text, [&](std::string_view key, std::string_view value) -> Result<> {
     if (key.starts_with("a.") || key.starts_with("b.")) {
@@ -80,7 +81,7 @@ Result<Wish> parse_wish(std::string_view text) {
     } else if (key == "verb") {
       wish.verb = value;
     } else if (key == "rtol" || key == "atol") {
-      (key == "rtol" ? wish.tolerance.rtol : wish.tolerance.atol) = SINTER_TRY(number_of(key, value));
+      (key == "rtol" ? rtol : atol) = SINTER_TRY(number_of(key, value));
     } else if (key == "seed") {
       wish.seed = static_cast<uint64_t>(SINTER_TRY(number_of(key, value)));
     } else if (key == "repro") {
@@ -111,6 +112,9 @@ Result<Wish> parse_wish(std::string_view text) {
   }));
   wish.a = spec_of(backends[0], dtypes[0], SINTER_TRY(parse_session_options(ways[0])));
   wish.b = spec_of(backends[1], dtypes[1], SINTER_TRY(parse_session_options(ways[1])));
+  wish.tolerance = diag::default_tolerance(wish.a, wish.b);
+  if (rtol >= 0) wish.tolerance.rtol = rtol;
+  if (atol >= 0) wish.tolerance.atol = atol;
   doctor.session = SINTER_TRY(parse_session_options(session));
   return wish;
 }
@@ -142,7 +146,14 @@ void difference_json(Json& json, const std::optional<diag::Difference>& found) {
   strings_json(json, "shapes", found->shapes);
   json.key("index").open('[');
   for (int64_t i : found->index) json.number(static_cast<double>(i));
-  json.close(']').field("a", found->a).field("b", found->b).close('}');
+  json.close(']').field("a", found->a).field("b", found->b);
+  // NaN and infinity are null above.
+  json.field("a_text", StrCat(found->a)).field("b_text", StrCat(found->b)).close('}');
+}
+
+void remarks_json(Json& json, const std::string& inert, const std::vector<std::string>& warnings) {
+  if (!inert.empty()) json.field("inert", inert);
+  strings_json(json, "warnings", warnings);
 }
 
 std::string compare_json(const diag::CompareResult& result) {
@@ -156,8 +167,9 @@ std::string compare_json(const diag::CompareResult& result) {
     strings_json(json, "nodes", row.nodes);
     json.field("max_abs", row.max_abs).field("max_rel", row.max_rel).field("cosine", row.cosine).close('}');
   }
-  json.close(']').field("runs", result.runs).close('}');
-  return json.text();
+  json.close(']').field("runs", result.runs);
+  remarks_json(json, result.inert, result.warnings);
+  return json.close('}').text();
 }
 
 std::string bisect_json(const diag::BisectResult& result) {
@@ -175,8 +187,9 @@ std::string bisect_json(const diag::BisectResult& result) {
   strings_json(json, "nodes", result.nodes);
   difference_json(json, result.first);
   text_or_null("failure", result.failure);
-  json.field("runs", result.runs).close('}');
-  return json.text();
+  json.field("runs", result.runs).field("judged_by", result.by_nodes ? "nodes" : "outputs");
+  remarks_json(json, result.inert, result.warnings);
+  return json.close('}').text();
 }
 
 /// The answer of every verb: the first file, without a name, is the JSON.

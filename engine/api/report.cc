@@ -21,7 +21,9 @@ std::string report_json(const SessionReport& report) {
     json.open('{').field("node", refusal.node).field("op", refusal.op).field("reason", refusal.reason);
     json.field("hint", refusal.hint).close('}');
   }
-  json.close(']').field("loadMs", report.load_ms).field("prepareMs", report.prepare_ms).close('}');
+  json.close(']');
+  if (!report.inert.empty()) json.field("inert", report.inert);
+  json.field("loadMs", report.load_ms).field("prepareMs", report.prepare_ms).close('}');
   return json.text();
 }
 

@@ -54,7 +54,13 @@ class Bisector {
       expected_ = SINTER_CO_TRY(co_await outputs_of(engine_, source_, good_, options_for(good_), inputs_));
       if (kept_) kept_->outputs = expected_;
     }
-    if (SINTER_CO_TRY(co_await is_right(options_for(bad_)))) co_return result_;
+    result_.warnings = doubts_about(inputs_);
+    if (SINTER_CO_TRY(co_await is_right(options_for(bad_)))) {
+      result_.by_nodes = true;
+      ++result_.runs;  // of the good way, once more
+      if (SINTER_CO_TRY(co_await is_right(options_for(bad_)))) co_return std::move(result_);
+      result_.inert.clear();
+    }
     if (bad_.backend == BackendChoice::reference) {  // which knows no patches
       SINTER_CO_CHECK_OK(co_await find_node());
       co_return std::move(result_);
@@ -90,6 +96,7 @@ class Bisector {
   Task<bool> is_right(SessionOptions options) {
     ++result_.runs;
     result_.failure.clear();
+    if (result_.by_nodes) co_return co_await nodes_agree(options.stop_after_patch);
     auto outputs = co_await bad_outputs(std::move(options));
     if (outputs) co_return same(expected_, *outputs, tolerance_);
     const Code code = outputs.error().code;
@@ -97,6 +104,22 @@ class Bisector {
     result_.failure = to_string(outputs.error());
     co_return false;
   }
+
+  // The values inside, as compare looks at them.
+  Task<bool> nodes_agree(int64_t patches) {
+    if (!imported_) imported_ = SINTER_CO_TRY(graph_after(source_, {.backend = BackendChoice::reference}, 0));
+    Spec bad = bad_;
+    bad.stop_after_patch = patches;
+    const Capture& left =
+        *SINTER_CO_TRY(co_await capture_into(engine_, source_, good_, inputs_, &kept_runs(), nullptr));
+    const Capture right = SINTER_CO_TRY(co_await capture(engine_, source_, bad, inputs_));
+    const CompareResult compared = SINTER_CO_TRY(compare_captures(*imported_, left, right, tolerance_));
+    if (compared.first) result_.first = compared.first;
+    if (!compared.first) result_.inert = why_inert(bad_, right.report);
+    co_return !compared.first;
+  }
+
+  KeptRuns& kept_runs() { return kept_ ? *kept_ : own_; }
 
   Task<> find_patch() {
     Graph graph = *SINTER_CO_TRY(graph_after(source_, bad_, 0));
@@ -239,6 +262,8 @@ class Bisector {
   Outputs inputs_, expected_;
   Tolerance tolerance_;
   KeptRuns* kept_;
+  KeptRuns own_;
+  std::shared_ptr<const Graph> imported_;
   BisectResult result_;
 };
 

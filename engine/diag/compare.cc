@@ -2,6 +2,7 @@
 #include "engine/diag/compare.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/str.h"
 #include "engine/ops/op_def.h"
@@ -62,6 +63,32 @@ std::vector<int64_t> unravel(size_t flat, const Shape& shape) {
   return index;
 }
 
+Tolerance default_tolerance(const Spec& a, const Spec& b) {
+  const bool half = a.dtype == DType::f16 || b.dtype == DType::f16;
+  return half ? Tolerance{2e-2, 2e-2} : Tolerance{1e-3, 1e-4};
+}
+
+std::vector<std::string> doubts_about(const std::vector<NamedTensor>& inputs) {
+  std::vector<std::string> doubts;
+  for (const auto& [name, tensor] : inputs) {
+    if (tensor.numel() == 0) doubts.push_back(StrCat("input '", name, "' has no elements, so little is compared"));
+    size_t nans = 0;
+    for (size_t i = 0; is_float(tensor.dtype()) && i < tensor.numel(); ++i) nans += std::isnan(get_f64(tensor, i));
+    if (nans) {
+      doubts.push_back(StrCat(nans, " of ", tensor.numel(), " elements of input '", name,
+                              "' are NaN, which spreads, and NaN counts as equal to NaN"));
+    }
+  }
+  return doubts;
+}
+
+std::string why_inert(const Spec& spec, const SessionReport& report) {
+  if (!spec.inject) return {};
+  if (!report.inert.empty()) return report.inert;
+  return StrCat("what '", spec.inject->kind, "' changes at node '", spec.inject->node,
+                "' survives to no compared value");
+}
+
 Result<CompareResult> compare_captures(const Graph& graph, const Capture& a, const Capture& b, Tolerance tolerance) {
   CompareResult result;
   for (NodeId id : SINTER_TRY(topological_order(graph))) {
@@ -106,6 +133,7 @@ Task<CompareResult> compare(std::shared_ptr<Engine> engine, ModelSource source, 
     const Capture right = SINTER_CO_TRY(co_await capture(engine, source, b, inputs));
     CompareResult found = SINTER_CO_TRY(compare_captures(*graph, left, right, tolerance));
     found.runs = result.runs + 2;
+    if (found.equal) found.inert = why_inert(b, right.report);
     if (round == 0) {
       result = std::move(found);
     } else {
@@ -117,6 +145,7 @@ Task<CompareResult> compare(std::shared_ptr<Engine> engine, ModelSource source, 
     if (!result.first || result.first->nodes.size() <= 1 || !fused) break;
     a.fusion = b.fusion = false;
   }
+  result.warnings = doubts_about(inputs);
   co_return result;
 }
 

@@ -27,12 +27,24 @@ struct Difference {
   double a = 0, b = 0;
 };
 
+/// Two correct float32 backends differ by rounding that grows along the network; half precision rounds more.
+Tolerance default_tolerance(const Spec& a, const Spec& b);
+
+/// What makes "equal" mean less than it says: NaN equals NaN, and tensors without elements agree on nothing.
+std::vector<std::string> doubts_about(const std::vector<NamedTensor>& inputs);
+
 struct CompareResult {
   bool equal = true;
   std::optional<Difference> first;
   std::vector<NodeRow> nodes;  // in execution order
   int runs = 0;
+  std::string inert;                  // why the injected fault makes no difference; "" where it makes one
+  std::vector<std::string> warnings;  // doubts_about the inputs
 };
+
+/// Why a fault that was injected into `spec`, and made no compared value differ, is inert; "" where none was. `report` is of
+/// a session with it.
+std::string why_inert(const Spec& spec, const SessionReport& report);
 
 /// Runs both and compares every node's output. Where the first difference lies inside a fused step, both run again without
 /// fusion to name the node; if they agree there, the fused step itself is what differs. `kept` (may be null) holds runs of

@@ -122,9 +122,11 @@ class StageLog final : public trace::Listener {
     }
   }
 
-  /// The error's place: the innermost stage that is open, else the innermost of those that have just ended together.
+  /// The error's place: the stage that its failure names, else the innermost that is open, else the innermost of those that
+  /// have just ended together.
   void blame(const Error& error) {
-    const size_t row = open_.empty() ? unwound_ : open_.back().row;
+    size_t row = open_.empty() ? unwound_ : open_.back().row;
+    if (error.failure && !error.failure->stage.empty()) row = row_of(error.failure->stage);
     if (row < rows_.size() && rows_[row].backend == backend_) rows_[row].error = error.message;
   }
 
@@ -134,6 +136,16 @@ class StageLog final : public trace::Listener {
     size_t row;
     double begin_ms;
   };
+  // The last of the backend's rows of that stage; made where it never began, as when there was no adapter to open.
+  size_t row_of(std::string_view stage) {
+    for (size_t i = rows_.size(); i-- > 0 && rows_[i].backend == backend_;) {
+      const bool a_pass = stage == "passes" && rows_[i].stage.starts_with("pass ");
+      if (rows_[i].stage == stage || a_pass) return i;
+    }
+    rows_.push_back({.backend = backend_, .stage = std::string(stage), .ended = true});
+    return rows_.size() - 1;
+  }
+
   trace::Log& log_;
   trace::Listener* next_;
   std::vector<StageRow>& rows_;
@@ -250,7 +262,9 @@ Task<> run_model(std::shared_ptr<Engine> engine, const DoctorOptions& options, D
     ModelRun run{.backend = backend};
     auto outputs = co_await load_and_run(engine, options, run, known);
     if (!outputs) {
-      if (outputs.error().code == Code::Cancelled) co_return std::unexpected(std::move(outputs).error());
+      // What the caller did wrong says nothing about the model or the machine.
+      const Code code = outputs.error().code;
+      if (code == Code::Cancelled || code == Code::InvalidInput) co_return std::unexpected(std::move(outputs).error());
       stages.blame(outputs.error());
       run.error = std::move(outputs).error();
     } else if (backend == plan::Backend::reference) {

@@ -100,7 +100,7 @@ struct DoctorReport {
   std::string hint;      // what to do; may be empty
 };
 
-/// Fails only where cancelled: what it finds is the report. Long; gives the host a turn between cases.
+/// Fails where cancelled and for options or inputs that do not fit the model; what else it finds is the report. Long; gives the host a turn between cases.
 Task<DoctorReport> doctor(std::shared_ptr<Engine> engine, DoctorOptions options);
 
 /// {"versions","features","adapter","self_test","model","stages","runs","healthy","verdict","hint"}.

@@ -20,6 +20,13 @@ std::string headline(const BisectResult& found) {
   return StrCat("node '", found.node, "' (", found.op, ") ", found.failure.empty() ? "gives another result" : "fails");
 }
 
+// Text for a cell of a table, where a bar would end it.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : c == '\n' ? std::string(" ") : std::string(1, c);
+  return out;
+}
+
 std::string code_block(std::string_view language, std::string_view text) {
   return StrCat("```", language, "\n", text, text.ends_with('\n') ? "" : "\n", "```\n");
 }
@@ -34,6 +41,7 @@ std::string difference_text(const BisectResult& found, const Repro& repro) {
                " elements, first at ", place(repro.index), ": **", repro.actual, "**, expected **", repro.expected,
                "** (largest difference ", repro.max_abs, " absolute, ", repro.max_rel, " relative).\n");
   }
+  if (found.by_nodes) text += "\nThe outputs of the whole model agree: what differs is a value inside it.\n";
   if (found.first) {
     StrAppend(text, StrCat("\nIn the whole model, the output of `", found.first->node, "` differs first at ",
                            place(found.first->index), ": ", found.first->b, ", expected ", found.first->a, ".\n"));
@@ -97,14 +105,17 @@ std::string report_markdown(const BisectResult& found, const Repro& repro, const
             StrCat(repro.whole_model ? "The repro is the whole model:\n\n" : "The repro is cut out of the model:\n\n",
                    "| node | operator | attributes | inputs | outputs |\n|---|---|---|---|---|\n"));
   for (const ReproNode& node : repro.nodes) {
-    StrAppend(text, StrCat("| `", node.name, "` | ", node.op, " | ", node.attributes, " | ",
-                           StrJoin(node.inputs, "<br>"), " | ", StrJoin(node.outputs, "<br>"), " |\n"));
+    StrAppend(text, StrCat("| `", cell(node.name), "` | ", node.op, " | ", cell(node.attributes), " | ",
+                           cell(StrJoin(node.inputs, "<br>")), " | ", cell(StrJoin(node.outputs, "<br>")), " |\n"));
   }
   if (!repro.kernels.empty()) StrAppend(text, StrCat("\n## Kernels of the bad way\n\n", kernels_text(repro)));
   StrAppend(text, StrCat("\n## Configuration\n\n| | |\n|---|---|\n| good | `", to_text(good), "` |\n| bad | `",
                          to_text(bad), "` |\n"));
-  if (bad.inject) StrAppend(text, StrCat("| injected | `", bad.inject->node, "=", bad.inject->kind, "` |\n"));
-  for (const auto& [name, version] : context.versions) StrAppend(text, StrCat("| ", name, " | ", version, " |\n"));
+  if (bad.inject) StrAppend(text, StrCat("| injected | `", cell(bad.inject->node), "=", bad.inject->kind, "` |\n"));
+  for (const auto& [name, version] : context.versions) {
+    StrAppend(text, StrCat("| ", cell(name), " | ", cell(version), " |\n"));
+  }
+  for (const std::string& warning : found.warnings) StrAppend(text, StrCat("| warning | ", cell(warning), " |\n"));
   if (!repro.adapter.empty()) StrAppend(text, StrCat("| adapter | ", repro.adapter, " |\n"));
   StrAppend(text, StrCat("| runs | ", found.runs, " to find it, ", repro.tries, " pairs to cut it out |\n"));
   StrAppend(text, "\n## To see it again\n\n");
@@ -126,7 +137,7 @@ std::string report_json(const BisectResult& found, const Repro& repro, const Spe
   json_text_or_null(json, "node", found.node);
   json_text_or_null(json, "op", found.op);
   json_list(json, "nodes", found.nodes);
-  json.field("runs", found.runs).field("tries", repro.tries);
+  json.field("runs", found.runs).field("tries", repro.tries).field("judged_by", found.by_nodes ? "nodes" : "outputs");
   json_text_or_null(json, "failure", repro.failure);
   if (found.first) {
     json_difference(json, "in_model", found.first->node, found.first->index, found.first->a, found.first->b);

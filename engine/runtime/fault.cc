@@ -42,8 +42,30 @@ NodeId find_node(const Graph& graph, std::string_view name) {
   return value == kNone ? kNone : graph.values[value].producer;
 }
 
-Result<> inject(Graph& graph, const Fault& fault) {
+namespace {
+
+bool reaches_an_output(const Graph& graph, NodeId from) {
+  std::vector<bool> needed(graph.nodes.size());
+  std::vector<ValueId> waiting = graph.outputs;
+  while (!waiting.empty()) {
+    const ValueId value = waiting.back();
+    waiting.pop_back();
+    const NodeId producer = value == kNone ? kNone : graph.values[value].producer;
+    if (producer == kNone || needed[producer]) continue;
+    needed[producer] = true;
+    const std::vector<ValueId>& inputs = graph.nodes[producer].inputs;
+    waiting.insert(waiting.end(), inputs.begin(), inputs.end());
+  }
+  return needed[from];
+}
+
+}  // namespace
+
+Result<std::string> inject(Graph& graph, const Fault& fault) {
   const NodeId id = find_node(graph, fault.node);
+  if (id == kNone && graph.find_value(fault.node) != kNone) {
+    return StrCat("'", fault.node, "' is a constant or an input: no step computes it");
+  }
   if (id == kNone) {
     std::vector<std::string_view> names;
     for (const Node& node : graph.nodes) {
@@ -68,7 +90,9 @@ Result<> inject(Graph& graph, const Fault& fault) {
   barrier.origins = {graph.nodes[id].name};
   graph.values[output].producer = static_cast<NodeId>(graph.nodes.size());
   graph.nodes.push_back(std::move(barrier));
-  return verify(graph);
+  SINTER_CHECK_OK(verify(graph));
+  if (reaches_an_output(graph, id)) return std::string();
+  return StrCat("no output of the model depends on node '", fault.node, "'");
 }
 
 bool is_hang(const Node& node) {

@@ -29,8 +29,8 @@ struct DeviceFault {
 Result<DeviceFault> parse_device_fault(std::string_view text);
 
 /// Puts a barrier behind the node: its first output is materialised there and the fault acts on it. To be done before the
-/// passes run.
-Result<> inject(Graph& graph, const Fault& fault);
+/// passes run. Gives the reason where that can change no output of the model: the fault is inert.
+Result<std::string> inject(Graph& graph, const Fault& fault);
 
 /// The node by its ONNX name or its first output's name; kNone where there is none.
 NodeId find_node(const Graph& graph, std::string_view name);

@@ -57,7 +57,10 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
   const Graph& graph() const override { return *graph_; }
   std::shared_ptr<const plan::Plan> plan() const override { return plans_.empty() ? nullptr : plans_.front()->plan; }
 
-  void set_load_ms(double ms) { report_.load_ms = ms; }
+  void note_load(double ms, std::string inert) {
+    report_.load_ms = ms;
+    report_.inert = std::move(inert);
+  }
 
   Task<> open([[maybe_unused]] std::shared_ptr<SessionImpl> self, CancelToken cancel) {
     const double start = trace::now_ms();
@@ -187,7 +190,24 @@ class SessionImpl final : public Session, public std::enable_shared_from_this<Se
     const CancelToken cancel = options.cancel;
     options.cancel = CancelToken::any(cancel, abandon.token());
     auto task = run_bound(shared_from_this(), std::move(hold), bindings, inputs, std::move(options));
-    return engine_->watchdog().guard(engine_->executor(), std::move(task), cancel, abandon);
+    auto outputs = co_await engine_->watchdog().guard(engine_->executor(), std::move(task), cancel, abandon);
+    if (!outputs && outputs.error().code == Code::Timeout) describe_stuck_step(outputs.error());
+    co_return outputs;
+  }
+
+  // The watchdog knows the node's name only.
+  void describe_stuck_step(Error& error) const {
+    const std::shared_ptr<const plan::Plan> stuck = plan();
+    const std::string node = failure_of(error).node;
+    if (!stuck || node.empty()) return;
+    failure_of(error).node.clear();  // what is told of a node is told together
+    for (size_t i = 0; i < stuck->steps.size(); ++i) {
+      const NodeId id = stuck->steps[i].node;
+      if (id == kNone || stuck->graph->nodes[id].name != node) continue;
+      error = at(std::move(error), plan::where(*stuck, i));
+      break;
+    }
+    failure_of(error).node = node;
   }
 
   // The engine's device, or this session's faulty view of it.
@@ -474,8 +494,11 @@ void capture_all(Graph& graph) {
 }
 
 // Everything between the graph as it was written and the graph that is planned.
-Result<> run_passes(Graph& graph, const SessionOptions& options, trace::Log* trace) {
-  if (options.inject) SINTER_CHECK_OK(inject(graph, *options.inject));
+Result<> run_passes(Graph& graph, const SessionOptions& options, trace::Log* trace, std::string* inert = nullptr) {
+  if (options.inject) {
+    std::string reason = SINTER_TRY(inject(graph, *options.inject));
+    if (inert) *inert = std::move(reason);
+  }
   if (!options.outputs.empty()) SINTER_CHECK_OK(choose_outputs(graph, options.outputs));
   if (options.rewrite) SINTER_CHECK_OK(options.rewrite(graph));
   // The reference backend runs the model as it is written.
@@ -487,13 +510,22 @@ Result<> run_passes(Graph& graph, const SessionOptions& options, trace::Log* tra
   return {};
 }
 
+// A Constant node has become a value by the time a fault is looked for: that is what its name stands for then.
+void name_constant(const onnx::Model& model, std::optional<Fault>& fault) {
+  if (!fault) return;
+  for (const onnx::NodeProto& node : model.graph.nodes) {
+    if (node.name == fault->node && node.op == "Constant" && !node.outputs.empty()) fault->node = node.outputs[0];
+  }
+}
+
 // As it is written.
-Result<std::shared_ptr<Graph>> read_graph(const ModelSource& source, trace::Log* trace) {
+Result<std::shared_ptr<Graph>> read_graph(const ModelSource& source, std::optional<Fault>& fault, trace::Log* trace) {
   onnx::Model model;
   {
     trace::Span span(trace, "parse", {}, StrCat(source.bytes.size(), " bytes"));
     model = SINTER_TRY(in_stage("parse", onnx::parse(source.bytes, source.owner)));
   }
+  name_constant(model, fault);
   auto graph = std::make_shared<Graph>();
   {
     trace::Span span(trace, "import");
@@ -506,9 +538,10 @@ Result<std::shared_ptr<Graph>> read_graph(const ModelSource& source, trace::Log*
 
 }  // namespace
 
-Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& options,
+Result<std::shared_ptr<const Graph>> load_graph(const ModelSource& source, const SessionOptions& given,
                                                 trace::Log* trace) {
-  auto graph = SINTER_TRY(read_graph(source, trace));
+  SessionOptions options = given;
+  auto graph = SINTER_TRY(read_graph(source, options.inject, trace));
   SINTER_CHECK_OK(run_passes(*graph, options, trace));
   return graph;
 }
@@ -521,16 +554,17 @@ Task<std::shared_ptr<Session>> load(std::shared_ptr<Engine> engine, ModelSource 
   trace::Span span(&engine->trace(), "load");
   const double start = trace::now_ms();
   if (!made) {
-    made = SINTER_CO_TRY(read_graph(source, &engine->trace()));
+    made = SINTER_CO_TRY(read_graph(source, options.inject, &engine->trace()));
     co_await next_turn();  // a page gets its thread back between reading, rewriting and preparing
     SINTER_CO_CHECK_OK(options.cancel.check());
   }
-  SINTER_CO_CHECK_OK(run_passes(*made, options, &engine->trace()));
+  std::string inert;
+  SINTER_CO_CHECK_OK(run_passes(*made, options, &engine->trace(), &inert));
   co_await next_turn();
   SINTER_CO_CHECK_OK(options.cancel.check());
   const CancelToken cancel = options.cancel;
   auto session = std::make_shared<SessionImpl>(engine, std::move(made), std::move(options));
-  session->set_load_ms(trace::now_ms() - start);
+  session->note_load(trace::now_ms() - start, std::move(inert));
   CancelSource abandon;
   auto opening = session->open(session, CancelToken::any(cancel, abandon.token()));
   SINTER_CO_CHECK_OK(co_await engine->watchdog().guard(engine->executor(), std::move(opening), cancel, abandon));

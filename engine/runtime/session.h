@@ -60,6 +60,7 @@ struct SessionReport {
   size_t losses = 0;                // devices that this session has seen lost
   std::vector<CpuStep> cpu_steps;   // webgpu only: steps that run on the CPU
   std::vector<plan::Refusal> unsupported;
+  std::string inert;        // why the injected fault can change no output; "" where it can, or there is none
   uint64_t peak_bytes = 0;  // host and device, high-water mark
   size_t pipelines = 0, dispatches = 0;
   double load_ms = 0, prepare_ms = 0;

@@ -66,7 +66,9 @@ Result<Comparison> compare(const Tensor& actual, const Tensor& expected, Toleran
       result.expected = pair.expected;
     }
   }
-  if (norm_a > 0 && norm_b > 0) {
+  if (std::isinf(result.max_abs)) {
+    result.cosine = std::numeric_limits<double>::quiet_NaN();
+  } else if (norm_a > 0 && norm_b > 0) {
     result.cosine = std::clamp(dot / (std::sqrt(norm_a) * std::sqrt(norm_b)), -1.0, 1.0);
   } else if (norm_a != norm_b) {
     result.cosine = 0;

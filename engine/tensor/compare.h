@@ -23,7 +23,7 @@ struct Comparison {
 
   double max_abs = 0;               // infinite where NaN or infinity meets something else
   double max_rel = 0;               // |difference| / max(|actual|, |expected|)
-  double cosine = 1;                // over the elements that are finite in both
+  double cosine = 1;                // over the elements that are finite in both; NaN where max_abs is infinite
   size_t differing = 0;             // elements outside the tolerance
   size_t first = kNowhere;          // flat index of the first of them
   double actual = 0, expected = 0;  // its values

@@ -57,7 +57,8 @@ TEST(Compare, Cosine) {
   EXPECT_NEAR(diff({1, 2}, {-1, -2}).cosine, -1, 1e-12);
   EXPECT_EQ(diff({0, 0}, {0, 0}).cosine, 1);
   EXPECT_EQ(diff({0, 0}, {1, 0}).cosine, 0);
-  EXPECT_NEAR(diff({kNan, 1}, {1, 1}).cosine, 1, 1e-12);
+  EXPECT_NEAR(diff({kNan, 1}, {kNan, 1}).cosine, 1, 1e-12);
+  EXPECT_TRUE(std::isnan(diff({kNan, 1}, {1, 1}).cosine));
 }
 
 TEST(Compare, IntegersAreExact) {

@@ -32,6 +32,9 @@ export interface Difference {
   index: number[];
   a: number | null;
   b: number | null;
+  /** The same values as text, which tells NaN from the infinities: they are null above. */
+  a_text: string;
+  b_text: string;
 }
 
 export interface CompareResult {
@@ -39,6 +42,10 @@ export interface CompareResult {
   first: Difference | null;
   nodes: { node: string; op: string; nodes: string[]; max_abs: number | null; max_rel: number | null; cosine: number | null }[];
   runs: number;
+  /** Why the injected fault makes no difference; absent where it makes one. */
+  inert?: string;
+  /** What makes "equal" mean less than it says: inputs with NaN or without elements. */
+  warnings: string[];
   /** A picture of how the error grows from node to node. */
   svg: string;
 }
@@ -55,6 +62,10 @@ export interface BisectResult {
   /** The error, where the bad way fails rather than differs. */
   failure: string | null;
   runs: number;
+  /** nodes: the outputs agree, and the values inside were compared. */
+  judged_by: 'outputs' | 'nodes';
+  inert?: string;
+  warnings: string[];
   /**
    * The cut sub-graph as an ONNX backend test, with report.json, report.md and the inputs that were given, by file name; null
    * where there is none.
