@@ -23,7 +23,7 @@
 namespace sinter {
 namespace {
 
-constexpr Tolerance kTolerance{1e-3, 1e-4};  // as the command line's compare and bisect
+const Tolerance kTolerance = diag::default_tolerance({}, {});
 
 // Nothing here hangs on purpose, and software adapters on busy machines are slow.
 constexpr double kTimeoutMs = 600'000;
