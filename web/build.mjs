@@ -26,7 +26,7 @@ await build({
   target: 'es2022',
   minify: true,
   // Names that are this package's own business and nobody else's.
-  mangleProps: /^(withText|quietly|guarded|lostNow|inSection|turnPosted|heldPeak|unwatch|injectedLost|onUncaptured|errorFrom|eventAt|eventCount|answerOpen|beginSection|endSection|popScope|loseDevice|closeAll|nextRequest|nextDevice|rejectAll|createPipelines|createPipeline|postTurn|turns|losing|releases|records|layouts|scopes|refresh|textAt|describeAdapter|openEarly|ringSize|recordBytes|refusal|atOnce|alive|opened|early|born|take|again|uncaptured|injected|held|hold|kept|thrown)$/,
+  mangleProps: /^(withText|quietly|guarded|lostNow|inSection|turnPosted|heldPeak|unwatch|injectedLost|onUncaptured|errorFrom|eventAt|eventCount|answerOpen|beginSection|endSection|popScope|loseDevice|closeAll|nextRequest|nextDevice|rejectAll|createPipelines|createPipeline|postTurn|turns|losing|releases|records|layouts|scopes|refresh|textAt|describeAdapter|openEarly|recordOf|ringSize|recordBytes|refusal|atOnce|alive|opened|early|born|take|again|uncaptured|injected|held|hold|kept|thrown)$/,
   sourcemap: 'external',
   define: { SINTER_VERSION: JSON.stringify(version) },
   logLevel: 'warning',

@@ -40,6 +40,8 @@ const void* sinter_events();
 /// A stage of the host's own (fetch, open adapter): begun with id 0, ended with the id it was answered with. Text: stage,
 /// zero byte, detail. Engine 0 is the module's first. Answers 0 where the engine is closed.
 uint32_t sinter_stage(uint32_t engine, uint32_t id, const char* text, uint32_t bytes);
+/// A failure of the host's own, by its message: answers its number among those of the module's first engine.
+uint32_t sinter_failure(const char* text, uint32_t bytes);
 
 /// Options are lines KEY=VALUE. Engine: backend (auto, cpu, webgpu, reference), threads, timeout_ms, low_power, events.
 /// Answer: JSON {"engine": handle}. An explicit webgpu engine begins to open its device here.

@@ -239,6 +239,13 @@ SINTER_EXPORT("sinter_stage") uint32_t sinter_stage(uint32_t engine, uint32_t id
   return id;
 }
 
+SINTER_EXPORT("sinter_failure") uint32_t sinter_failure(const char* text, uint32_t bytes) {
+  const auto& engines = module().engines;
+  if (engines.empty()) return 0;
+  Failures& failures = engines.begin()->second->engine->failures();
+  return failures.record({Code::Io, std::string(text, bytes), {}, {}}).failure->id;
+}
+
 SINTER_EXPORT("sinter_turn") void sinter_turn() { serve(true); }
 
 SINTER_EXPORT("sinter_tick") void sinter_tick() {

@@ -370,10 +370,23 @@ export class Host {
     const cause = this.gpu.refusal ?? error;
     let record = causes.get(cause);
     if (record) return error.again().of(record, record.id);
-    const { code, message, hint, chain } = error;
-    record = error.firstFailure ?? { id: 1, code, message, chain, ...(hint && { hint }), stage: this.early.at(-1)?.stage ?? '', stack: { js: callerStack(from) }, events: this.events() };
+    record = error.firstFailure ?? this.recordOf(error, 1, this.early.at(-1)?.stage ?? '', from);
     causes.set(cause, record);
     return error.of(record);
+  }
+
+  /** A failure of the host's own while the engine is open, numbered among the engine's. */
+  failed(stage: string, error: SinterError, from: Error): SinterError {
+    if (error.firstFailure || error.code === 'Cancelled' || this.ended) return error;
+    let id = 0;
+    this.withText(error.message, (address, bytes) => { id = this.enter('sinter_failure', address, bytes); });
+    const record = this.recordOf(error, id, stage, from);
+    this.records.set(id, record);
+    return error.of(record);
+  }
+
+  private recordOf({ code, message, hint, chain }: SinterError, id: number, stage: string, from: Error): FirstFailure {
+    return { id, code, message, chain, ...(hint && { hint }), stage, stack: { js: callerStack(from) }, events: this.events() };
   }
 
   // --- events ---

@@ -63,6 +63,7 @@ async function read(host: Host, source: ModelSource, file: string, options: Read
   const { signal, onProgress } = options;
   if (signal?.aborted) throw cancelled(signal);
   const what = file ? `external file '${file}'` : 'the model';
+  const from = new Error('asked for here');
   const end = host.stage('fetch', source instanceof URL || typeof source === 'string' ? String(source) : what);
   let bytes = -1;
   try {
@@ -73,7 +74,8 @@ async function read(host: Host, source: ModelSource, file: string, options: Read
     return { name: file, ...block };
   } catch (error) {
     if (signal?.aborted) throw cancelled(signal);
-    throw file && error instanceof SinterError && !host.ended ? error.in(`reading ${what}`) : error;
+    if (!(error instanceof SinterError) || host.ended) throw error;
+    throw host.failed('fetch', file ? error.in(`reading ${what}`) : error, from);
   } finally {
     end(bytes < 0 ? 'failed' : `${bytes} bytes`);
   }

@@ -170,6 +170,17 @@ describe('errors', () => {
     assert.deepEqual([later.echoOf, later.firstFailure.id], [undefined, 1], 'another attempt is another failure');
   });
 
+  test('a transfer that fails is told of like any other failure', () => withEngine({ backend: 'cpu' }, async (engine) => {
+    const errors = [];
+    for (const source of ['no-such-file.onnx', new Uint8Array([1]), 'no-such-file.onnx']) errors.push(await engine.load(source).then(assert.fail, (error) => error));
+    assert.deepEqual(errors.map(({ firstFailure }) => [firstFailure.id, firstFailure.stage]), [[1, 'fetch'], [2, 'parse'], [3, 'fetch']]);
+    const { code, message, hint, stack, events } = errors[0].firstFailure;
+    assert.deepEqual([code, message, hint], [errors[0].code, errors[0].message, errors[0].hint]);
+    assert.match(stack.js, /node\.test\.mjs/);
+    assert.ok(events.some(({ stage, phase }) => stage === 'fetch' && phase === 'begin'));
+    assert.ok(engine.events().some(({ stage, detail }) => stage === 'failure' && detail.startsWith('#1: could not read')));
+  }));
+
   test('a decision for the CPU is no failure', () => withEngine({ backend: 'auto' }, async (engine) => {
     await engine.load(generated('single_gemm.onnx'));
     await assert.rejects(engine.load(new Uint8Array([1])), (error) => {
