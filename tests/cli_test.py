@@ -234,6 +234,19 @@ class Run(CliTest):
         broken = self.write("broken.npy", b"\x93NUMPY\1\0v\0{'descr': '<f4'")
         self.refused("run", model, "--input", f"x={broken}", "--backend", "cpu", error="InvalidInput", says="ends inside its header")
 
+    def test_tensors_that_no_memory_holds(self):
+        # 2^64 bytes and 2^62 elements: sizes that overflow where they are counted or added up.
+        for dims in ([1 << 31, 1 << 31], [1 << 33, 1 << 29], [1 << 30, 1 << 31], [1 << 50]):
+            shape = numpy_helper.from_array(np.array(dims, np.int64), "shape")
+            nodes = [helper.make_node("Expand", ["x", "shape"], ["e"], name="expand"), helper.make_node("Relu", ["e"], ["r"], name="relu"),
+                     helper.make_node("ReduceMean", ["r"], ["y"], name="mean", keepdims=0)]
+            model = save(self.folder / "huge.onnx", nodes, [value("x", 1, [1])], [value("y", 1, [])], initializers=[shape])
+            for backend in ("cpu", "reference", "webgpu"):
+                error = self.refused("run", model, "--backend", backend, error="OutOfMemory", says="is larger than any memory", code=5)
+                self.assertIn("expand", " ".join(error["chain"]))
+        self.refused("run", self.relu_model(), "--backend", "cpu", "--dim", "N=9000000000000000", error="OutOfMemory",
+                     says="input 'x', float32[9000000000000000,3], is larger than any memory", code=5)
+
     def test_output_folder_that_cannot_be_made(self):
         blocker = self.write("file", "")
         self.refused("run", self.relu_model(), "--output", blocker / "out", "--backend", "cpu", error="Io", says="cannot make the folder")

@@ -60,6 +60,14 @@ bool merge_shape(std::optional<Shape>& declared, const std::optional<Shape>& inf
 
 std::string describe(const Node& node) { return StrCat("node '", node.name, "' (", node.op->name, ")"); }
 
+Result<> check_addressable(DType dtype, const Shape& shape, std::string_view what) {
+  constexpr int64_t kMaxElements = int64_t{1} << 42;
+  const auto numel = checked_numel(shape);
+  if (numel && *numel <= kMaxElements) return {};
+  return fail(Code::OutOfMemory, StrCat(what, ", ", name_of(dtype), to_string(shape), ", is larger than any memory"),
+              "use smaller inputs");
+}
+
 Result<std::vector<TensorInfo>> infer_node(const Node& node, std::span<const TensorInfo> inputs, bool concrete) {
   std::vector<TensorInfo> outputs(node.outputs.size());
   const auto with_context = [&](Error error) {
@@ -85,6 +93,9 @@ Result<std::vector<TensorInfo>> infer_node(const Node& node, std::span<const Ten
                                 {},
                                 "give the shape operand as a constant or as a graph input"});
     }
+    if (!concrete) continue;
+    auto held = check_addressable(outputs[i].dtype, *outputs[i].shape, StrCat("output ", i));
+    if (!held) return with_context(std::move(held).error());
   }
   return outputs;
 }

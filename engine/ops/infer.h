@@ -12,6 +12,9 @@ namespace sinter {
 /// Constants up to this size are shown to inference rows by value.
 constexpr size_t kMaxInferredConstantBytes = 64 << 10;
 
+/// OutOfMemory where no machine could hold the tensor: planning adds sizes up, and no sum of theirs may overflow.
+Result<> check_addressable(DType dtype, const Shape& shape, std::string_view what);
+
 /// One node's outputs from its inputs. Checks arity and that every wanted output got a dtype (and, where `concrete`, a
 /// static shape); errors carry the node's name, operator and input shapes.
 Result<std::vector<TensorInfo>> infer_node(const Node& node, std::span<const TensorInfo> inputs, bool concrete);

@@ -62,6 +62,8 @@ class Binder {
       PlannedValue& planned = bound_.values[graph_.inputs[i]];
       planned.live = true;
       planned.shape = bindings_.inputs.at(i);
+      SINTER_CHECK_OK(check_addressable(planned.dtype, planned.shape,
+                                        StrCat("input '", graph_.values[graph_.inputs[i]].name, "'")));
     }
     for (const auto& [id, tensor] : bindings_.values) bound_.values[id].constant = tensor;
     return {};
