@@ -128,7 +128,7 @@ NativeDevice::NativeDevice(OpenedDevice opened) : opened_(std::move(opened)) {}
 NativeDevice::~NativeDevice() {
   // Pending callbacks refer to this object: destroying the device ends them, and processing delivers them.
   api().DeviceDestroy(opened_.device.get());
-  api().InstanceProcessEvents(opened_.instance.get());
+  api().InstanceProcessEvents(opened_.instance->get());
 }
 
 Error NativeDevice::lost_error() const {
@@ -358,7 +358,7 @@ Task<> NativeDevice::pop_error_scope() {
 
 bool NativeDevice::poll() {
   const uint64_t before = deliveries_;
-  api().InstanceProcessEvents(opened_.instance.get());
+  api().InstanceProcessEvents(opened_.instance->get());
   return deliveries_ != before;
 }
 

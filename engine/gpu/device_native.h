@@ -66,7 +66,7 @@ Error error_of(WGPUErrorType type, std::string message);
 struct OpenedDevice {
   const Api* api = nullptr;
   std::shared_ptr<Trouble> trouble;  // outlives the device, whose release may still report
-  Ref<WGPUInstance> instance;
+  std::shared_ptr<Ref<WGPUInstance>> instance;
   Ref<WGPUDevice> device;
   Ref<WGPUQueue> queue;
   wgsl::Target target;

@@ -257,12 +257,16 @@ Task<std::shared_ptr<Device>> open(DeviceOptions options) {
   const Api& api = *SINTER_CO_TRY(load_api());
   OpenedDevice opened;
   opened.api = &api;
-  opened.instance = Ref(api.CreateInstance(nullptr), api.InstanceRelease);
-  if (!opened.instance) {
+  // Some drivers cannot be loaded any more after a hundred instances or so. One per thread, because an instance serves the
+  // callbacks of all its devices; and only one that found an adapter, because it never looks for drivers again.
+  thread_local std::shared_ptr<Ref<WGPUInstance>> kept;
+  opened.instance = kept ? kept : std::make_shared<Ref<WGPUInstance>>(api.CreateInstance(nullptr), api.InstanceRelease);
+  if (!*opened.instance) {
     co_return fail(Code::Gpu, StrCat("wgpuCreateInstance of ", api.path, " failed"), std::string(kNoAdapterHint));
   }
-  WGPUInstance instance = opened.instance.get();
+  WGPUInstance instance = opened.instance->get();
   Ref<WGPUAdapter> adapter = SINTER_CO_TRY(co_await pick_adapter(api, instance, options));
+  kept = opened.instance;
 
   const Facts facts = facts_of(api, adapter.get());
   trace::Span span(options.trace, "open device", {}, StrCat(facts.info.device, " ", facts.info.description));

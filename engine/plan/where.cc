@@ -18,7 +18,7 @@ void set_planned_shapes(const Plan& plan, const std::vector<ValueId>& ids, std::
 // An injected fault acts behind a node: the step that computes that node is what it is about.
 size_t step_before_barrier(const Plan& plan, const Step& step) {
   const Node& node = plan.graph->nodes[step.node];
-  if (node.op->domain != "sinter" || node.op->name != "Inject") return plan.steps.size();
+  if (!node.op || node.op->domain != "sinter" || node.op->name != "Inject") return plan.steps.size();
   NodeId producer = plan.graph->values[node.inputs[0]].producer;
   while (producer != kNone && plan.graph->nodes[producer].origins.empty()) {  // a change of layout in between
     producer = plan.graph->values[plan.graph->nodes[producer].inputs[0]].producer;
