@@ -181,9 +181,7 @@ Verb add_classify(CLI::App& app) {
   verb->add_option("IMAGE", options->images, "pictures: JPEG, PNG, BMP, GIF, PNM")->required();
   verb->add_option("--model", options->model, "the ONNX file")->required();
   verb->add_option("--labels", options->labels, "class names, one a line");
-  verb->add_option("--top", options->top, "how many classes to name")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  verb->add_option("--top", options->top, "how many classes to name")->check(kPositive)->capture_default_str();
   verb->add_option("--resize", options->resize,
                    "shorter side before the centre crop (default: the model's size x 256 / 224)")
       ->check(CLI::Range(1, 16384));

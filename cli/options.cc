@@ -2,6 +2,8 @@
 #include "cli/options.h"
 
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
 
 #include "engine/base/str.h"
 #include "engine/passes/passes.h"
@@ -36,6 +38,24 @@ const CLI::Validator kAssignment(
       return good ? std::string() : StrCat("'", text, "' is not of the form NAME=VALUE");
     },
     "", "assignment");
+
+namespace {
+
+// CLI11's own would name the largest double as the other end of the range.
+std::string check_number(const std::string& text, bool zero) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const bool whole = !text.empty() && end == text.c_str() + text.size() && std::isfinite(number);
+  if (whole && (number > 0 || (zero && number == 0))) return {};
+  return StrCat("'", text, "' is not a number ", zero ? "of at least 0" : "above 0");
+}
+
+}  // namespace
+
+const CLI::Validator kPositive([](const std::string& text) { return check_number(text, false); }, "above 0",
+                               "positive");
+const CLI::Validator kNotNegative([](const std::string& text) { return check_number(text, true); }, "from 0",
+                                  "not negative");
 
 const CLI::Validator kSeed(
     [](const std::string& text) {
@@ -89,15 +109,11 @@ void add_common(CLI::App& verb, CommonOptions& options) {
       ->group(group)
       ->capture_default_str();
   verb.add_option("--timeout", options.timeout_ms, "milliseconds without progress after which to give up")
-      ->check(CLI::PositiveNumber)
+      ->check(kPositive)
       ->group(group)
       ->capture_default_str();
-  verb.add_option("--rtol", options.rtol, "relative tolerance of comparisons")
-      ->check(CLI::NonNegativeNumber)
-      ->group(group);
-  verb.add_option("--atol", options.atol, "absolute tolerance of comparisons")
-      ->check(CLI::NonNegativeNumber)
-      ->group(group);
+  verb.add_option("--rtol", options.rtol, "relative tolerance of comparisons")->check(kNotNegative)->group(group);
+  verb.add_option("--atol", options.atol, "absolute tolerance of comparisons")->check(kNotNegative)->group(group);
   verb.add_flag("--json", options.json, "one JSON document on standard output, everything else on standard error")
       ->group(group);
   verb.add_option("--trace", options.trace, "write a Chrome trace to this file")->type_name("FILE")->group(group);

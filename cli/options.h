@@ -42,6 +42,8 @@ struct Assignment {
 extern const CLI::Validator kAssignment;
 /// Accepts whole numbers from 0.
 extern const CLI::Validator kSeed;
+/// Accept numbers above 0, and numbers of at least 0.
+extern const CLI::Validator kPositive, kNotNegative;
 Assignment split_assignment(const std::string& text);
 
 /// `--dim NAME=N`.

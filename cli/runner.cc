@@ -31,6 +31,10 @@ Result<> check_faults(const CommonOptions& options) {
   if (options.inject.size() > 1) return fail(Code::InvalidInput, "one fault at a time", "give --inject once");
   if (!options.inject.empty()) SINTER_CHECK_OK(parse_fault(options.inject[0]));
   if (!options.inject_device.empty()) SINTER_CHECK_OK(parse_device_fault(options.inject_device));
+  if (!options.inject_device.empty() && (options.backend == "cpu" || options.backend == "reference")) {
+    warn(StrCat("the injected fault is inert: ", options.inject_device, " happens to a device, and the ",
+                options.backend, " backend uses none"));
+  }
   return {};
 }
 

@@ -96,7 +96,7 @@ class Usage(CliTest):
         cases = [[], ["frobnicate"], ["run"], ["run", MODEL, "--frobnicate"], ["run", MODEL, "--backend", "tpu"],
                  ["run", MODEL, "--fusion", "maybe"], ["run", MODEL, "--off", "no_such_pass"], ["run", MODEL, "--input", "x"],
                  ["classify", PICTURE], ["classify", PICTURE, "--model", MODEL, "--preprocess", "magic"], ["test"],
-                 ["bench", MODEL, "--runs", "0"], ["run", MODEL, "--timeout", "-1"], ["run", MODEL, "--inject", "x"]]
+                 ["bench", MODEL, "--runs", "0"], ["run", MODEL, "--timeout", "-1"], ["run", MODEL, "--timeout", "abc"], ["run", MODEL, "--seed", "-1"], ["run", MODEL, "--inject", "x"]]
         for arguments in cases:
             done = sinter(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
@@ -242,10 +242,10 @@ class Run(CliTest):
                      helper.make_node("ReduceMean", ["r"], ["y"], name="mean", keepdims=0)]
             model = save(self.folder / "huge.onnx", nodes, [value("x", 1, [1])], [value("y", 1, [])], initializers=[shape])
             for backend in ("cpu", "reference", "webgpu"):
-                error = self.refused("run", model, "--backend", backend, error="OutOfMemory", says="is larger than any memory", code=5)
+                error = self.refused("run", model, "--backend", backend, error="OutOfMemory", says=" elements are more than any memory holds", code=5)
                 self.assertIn("expand", " ".join(error["chain"]))
         self.refused("run", self.relu_model(), "--backend", "cpu", "--dim", "N=9000000000000000", error="OutOfMemory",
-                     says="input 'x', float32[9000000000000000,3], is larger than any memory", code=5)
+                     says="input 'x': [9000000000000000,3] elements are more than any memory holds", code=5)
 
     def test_output_folder_that_cannot_be_made(self):
         blocker = self.write("file", "")

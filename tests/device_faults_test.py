@@ -74,8 +74,9 @@ class DeviceFaults(unittest.TestCase):
                 self.assertIn(fault.split("@")[1], document["error"]["message"])
 
     def test_the_cpu_has_no_device_to_lose(self):
-        status, document, _ = run("--backend", "cpu", "--inject-device", "lost@3")
+        status, document, text = run("--backend", "cpu", "--inject-device", "lost@3")
         self.assertEqual((status, document["backend"]), (0, "cpu"))
+        self.assertIn("the injected fault is inert: lost@3 happens to a device", text)
 
 
 if __name__ == "__main__":

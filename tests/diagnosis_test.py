@@ -137,6 +137,7 @@ class Small(unittest.TestCase):
         self.assertEqual((bisect_code, bisected["kind"], bisected["node"]), (1, "node", "size"))
         self.assertEqual((bisected["judged_by"], bisected["first"]["node"]), ("nodes", "size"))
         self.assertNotIn("inert", bisected)
+        self.assertLessEqual(bisected["runs"], 2 * np.log2(4) + 4)
 
     def test_inert_faults_are_said_to_be_inert(self):
         for node, why in [("constant", "is a constant"), ("two", "is a constant"), ("idle", "no output of the model depends on")]:
@@ -150,10 +151,10 @@ class Small(unittest.TestCase):
         self.assertIsNone(sinter("run", self.model, "--backend", "cpu", "--inject", "scale=wrong")[1]["inert"])
 
     def test_what_makes_equal_mean_less_is_told(self):
-        np.save(self.folder / "nan.npy", np.float32([[1, np.nan, 2, np.nan]]))
+        np.save(self.folder / "nan.npy", np.float32([[1, np.nan, 2, np.inf]]))
         for code, result in self.both("--input", f"x={self.folder / 'nan.npy'}"):
             self.assertEqual(code, 0)
-            self.assertIn("2 of 4 elements of input 'x' are NaN", result["warnings"][0])
+            self.assertIn("2 of 4 elements of input 'x' are NaN or infinite", result["warnings"][0])
         for code, result in self.both("--dim", "N=0"):
             self.assertEqual(code, 0)
             self.assertIn("input 'x' has no elements", result["warnings"][0])

@@ -69,6 +69,8 @@ class Bisector {
     if (SINTER_CO_TRY(co_await is_right(with_patches(0)))) {
       result_.failure = failure;
       SINTER_CO_CHECK_OK(co_await find_patch());
+    } else if (result_.by_nodes && result_.first) {
+      name_first();  // known from the comparison just made
     } else {
       SINTER_CO_CHECK_OK(co_await find_node());
     }
@@ -202,11 +204,16 @@ class Bisector {
     const CompareResult compared = SINTER_CO_TRY(compare_captures(*graph, left, right, tolerance_));
     // Right when every value is kept: what is wrong is how values share memory, so they are looked at one by one.
     if (!compared.first) co_return co_await search_prefixes(*graph, order, &left);
-    result_.node = compared.first->node;
-    result_.op = compared.first->op;
-    result_.nodes = compared.first->nodes;
     result_.first = compared.first;
+    name_first();
     co_return Result<>{};
+  }
+
+  void name_first() {
+    result_.kind = BisectResult::Kind::node;
+    result_.node = result_.first->node;
+    result_.op = result_.first->op;
+    result_.nodes = result_.first->nodes;
   }
 
   // The nodes that depend on an input, in execution order.

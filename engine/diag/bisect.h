@@ -31,7 +31,7 @@ std::string_view kind_name(BisectResult::Kind kind);
 /// `good` must run. Where the outputs agree, the output of every node that exists both ways is compared instead, here and in
 /// what follows. Where the bad way is right with no patch applied, a binary search finds the first patch with which it is
 /// not; otherwise the nodes are compared, or, where it fails or is right when every node is looked at, searched.
-/// Runs: at most 7 + log2(nodes), or 6 + log2(patches). `kept` (may be null) holds runs of the good side between calls.
+/// Runs: at most 6 + log2(nodes), or 6 + log2(patches). `kept` (may be null) holds runs of the good side between calls.
 Task<BisectResult> bisect(std::shared_ptr<Engine> engine, ModelSource source, Spec good, Spec bad,
                           std::vector<NamedTensor> inputs, Tolerance tolerance, KeptRuns* kept = nullptr);
 

@@ -72,11 +72,11 @@ std::vector<std::string> doubts_about(const std::vector<NamedTensor>& inputs) {
   std::vector<std::string> doubts;
   for (const auto& [name, tensor] : inputs) {
     if (tensor.numel() == 0) doubts.push_back(StrCat("input '", name, "' has no elements, so little is compared"));
-    size_t nans = 0;
-    for (size_t i = 0; is_float(tensor.dtype()) && i < tensor.numel(); ++i) nans += std::isnan(get_f64(tensor, i));
-    if (nans) {
-      doubts.push_back(StrCat(nans, " of ", tensor.numel(), " elements of input '", name,
-                              "' are NaN, which spreads, and NaN counts as equal to NaN"));
+    size_t odd = 0;
+    for (size_t i = 0; is_float(tensor.dtype()) && i < tensor.numel(); ++i) odd += !std::isfinite(get_f64(tensor, i));
+    if (odd) {
+      doubts.push_back(StrCat(odd, " of ", tensor.numel(), " elements of input '", name,
+                              "' are NaN or infinite, which spreads, and each counts as equal to itself"));
     }
   }
   return doubts;

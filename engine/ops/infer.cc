@@ -60,12 +60,10 @@ bool merge_shape(std::optional<Shape>& declared, const std::optional<Shape>& inf
 
 std::string describe(const Node& node) { return StrCat("node '", node.name, "' (", node.op->name, ")"); }
 
-Result<> check_addressable(DType dtype, const Shape& shape, std::string_view what) {
+bool addressable(const Shape& shape) {
   constexpr int64_t kMaxElements = int64_t{1} << 42;
   const auto numel = checked_numel(shape);
-  if (numel && *numel <= kMaxElements) return {};
-  return fail(Code::OutOfMemory, StrCat(what, ", ", name_of(dtype), to_string(shape), ", is larger than any memory"),
-              "use smaller inputs");
+  return numel && *numel <= kMaxElements;
 }
 
 Result<std::vector<TensorInfo>> infer_node(const Node& node, std::span<const TensorInfo> inputs, bool concrete) {
@@ -93,9 +91,10 @@ Result<std::vector<TensorInfo>> infer_node(const Node& node, std::span<const Ten
                                 {},
                                 "give the shape operand as a constant or as a graph input"});
     }
-    if (!concrete) continue;
-    auto held = check_addressable(outputs[i].dtype, *outputs[i].shape, StrCat("output ", i));
-    if (!held) return with_context(std::move(held).error());
+    if (concrete && !addressable(*outputs[i].shape)) {
+      return with_context(
+          Error{Code::OutOfMemory, to_string(*outputs[i].shape) + " elements are more than any memory holds", {}, ""});
+    }
   }
   return outputs;
 }

@@ -12,8 +12,8 @@ namespace sinter {
 /// Constants up to this size are shown to inference rows by value.
 constexpr size_t kMaxInferredConstantBytes = 64 << 10;
 
-/// OutOfMemory where no machine could hold the tensor: planning adds sizes up, and no sum of theirs may overflow.
-Result<> check_addressable(DType dtype, const Shape& shape, std::string_view what);
+/// Whether any machine could hold such a tensor: planning adds sizes up, and no sum of theirs may overflow.
+bool addressable(const Shape& shape);
 
 /// One node's outputs from its inputs. Checks arity and that every wanted output got a dtype (and, where `concrete`, a
 /// static shape); errors carry the node's name, operator and input shapes.

@@ -62,8 +62,10 @@ class Binder {
       PlannedValue& planned = bound_.values[graph_.inputs[i]];
       planned.live = true;
       planned.shape = bindings_.inputs.at(i);
-      SINTER_CHECK_OK(check_addressable(planned.dtype, planned.shape,
-                                        StrCat("input '", graph_.values[graph_.inputs[i]].name, "'")));
+      if (!addressable(planned.shape)) {
+        return fail(Code::OutOfMemory, StrCat("input '", graph_.values[graph_.inputs[i]].name, "': ",
+                                              to_string(planned.shape), " elements are more than any memory holds"));
+      }
     }
     for (const auto& [id, tensor] : bindings_.values) bound_.values[id].constant = tensor;
     return {};

@@ -44,19 +44,20 @@ NodeId find_node(const Graph& graph, std::string_view name) {
 
 namespace {
 
+// `graph` is sorted: a node comes after those that it reads.
 bool reaches_an_output(const Graph& graph, NodeId from) {
-  std::vector<bool> needed(graph.nodes.size());
-  std::vector<ValueId> waiting = graph.outputs;
-  while (!waiting.empty()) {
-    const ValueId value = waiting.back();
-    waiting.pop_back();
-    const NodeId producer = value == kNone ? kNone : graph.values[value].producer;
-    if (producer == kNone || needed[producer]) continue;
-    needed[producer] = true;
-    const std::vector<ValueId>& inputs = graph.nodes[producer].inputs;
-    waiting.insert(waiting.end(), inputs.begin(), inputs.end());
+  std::vector<bool> wanted(graph.values.size());
+  for (ValueId output : graph.outputs) wanted[output] = true;
+  for (size_t id = graph.nodes.size(); id-- > from;) {
+    bool needed = false;
+    for (ValueId output : graph.nodes[id].outputs) needed |= output != kNone && wanted[output];
+    if (id == from) return needed;
+    if (!needed) continue;
+    for (ValueId input : graph.nodes[id].inputs) {
+      if (input != kNone) wanted[input] = true;
+    }
   }
-  return needed[from];
+  return false;
 }
 
 }  // namespace
@@ -64,7 +65,7 @@ bool reaches_an_output(const Graph& graph, NodeId from) {
 Result<std::string> inject(Graph& graph, const Fault& fault) {
   const NodeId id = find_node(graph, fault.node);
   if (id == kNone && graph.find_value(fault.node) != kNone) {
-    return StrCat("'", fault.node, "' is a constant or an input: no step computes it");
+    return StrCat("'", fault.node, "' is a constant or an input");
   }
   if (id == kNone) {
     std::vector<std::string_view> names;
@@ -75,6 +76,7 @@ Result<std::string> inject(Graph& graph, const Fault& fault) {
     return fail(Code::InvalidInput, StrCat("the model has no node named '", fault.node, "'"),
                 near.empty() ? std::string() : StrCat("did you mean '", near, "'?"));
   }
+  const bool inert = !reaches_an_output(graph, id);
   // The barrier's output keeps the value's name and readers; the node itself writes a value of its own.
   const ValueId output = graph.nodes[id].outputs[0];
   const ValueId raw = graph.add_value(graph.fresh_name(graph.values[output].name + "_before_fault"),
@@ -91,8 +93,7 @@ Result<std::string> inject(Graph& graph, const Fault& fault) {
   graph.values[output].producer = static_cast<NodeId>(graph.nodes.size());
   graph.nodes.push_back(std::move(barrier));
   SINTER_CHECK_OK(verify(graph));
-  if (reaches_an_output(graph, id)) return std::string();
-  return StrCat("no output of the model depends on node '", fault.node, "'");
+  return inert ? StrCat("no output of the model depends on node '", fault.node, "'") : std::string();
 }
 
 bool is_hang(const Node& node) {
